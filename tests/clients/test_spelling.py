@@ -37,6 +37,8 @@ CANONICAL: list[tuple[Callable[[str], object], str, object]] = [
     (spelling.parse_network, " 2001:DB8::/48 ", "2001:db8::/48"),
     (spelling.parse_network, "192.0.2.0/255.255.255.0", "192.0.2.0/24"),
     (spelling.parse_mail_address, " Bob@Example.org ", "bob@example.org"),
+    (spelling.parse_mail_address, "Bob+Shop@Bücher\u3002\uff25xample.", "bob+shop@xn--bcher-kva.example"),
+    (spelling.parse_mail_address, "ZOE\u0308@example.org", "zo\u00eb@example.org"),
     (spelling.parse_scope, "subdomains:read", "subdomains:read"),
     (spelling.parse_price, "0", 0),
     (spelling.parse_price, "1000000000000", 10**12),

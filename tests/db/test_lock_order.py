@@ -2,16 +2,28 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from threading import Event
 
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts import store as account_store
-from sublet.db import Tx
+from sublet.accounts.create_token import create_token
+from sublet.accounts.users import add_user
+from sublet.credits.entries import grant_credits
+from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
+from sublet.organizations.accept_invitation import accept_invitation
+from sublet.organizations.find import lock_as_owner
+from sublet.organizations.invite_member import invite_member, revoke_invitation
+from sublet.organizations.remove_member import remove_member
+from sublet.organizations.rename_organization import rename_organization
+from sublet.organizations.set_role import set_role_as_operator
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.publisher_transactions import (
@@ -22,6 +34,16 @@ from sublet.primaries.publisher_transactions import (
     record_zone_fault,
     settle_fence,
 )
+from sublet.registry.delete_organization import delete_organization
+from sublet.registry.delete_own_user import delete_own_user
+from sublet.registry.delete_user import delete_user
+from sublet.sign_in.identify import identify_by_code, identify_by_passkey
+from sublet.sign_in.remove_passkey import remove_passkey
+from sublet.sign_in.request_code import request_code
+from sublet.sign_in.start_device import start_device
+from sublet.sign_in.store import list_passkeys
+from sublet.sign_up.sign_up import SignUp, sign_up
+from sublet.sign_up.store import list_open_invitations
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
@@ -35,6 +57,8 @@ from sublet.subdomains.update_nameservers import update_nameservers
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
 from support.serve_process import wait_until
+from support.shared_names import STRANGER, URL, account, mailed_code, role_of, share
+from support.signing_in import SITE, new_passkey, newest_code, options, session_actor, sign_in, texts_to
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"
@@ -265,3 +289,276 @@ def test_a_former_user_s_change_that_waited_for_a_transfer_is_refused(pair: tupl
         registry, engine, lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"), refused, lambda _: None
     )
     assert registry.subdomain(held.id).trashed_at is None
+
+
+@dataclass(frozen=True)
+class Coop:
+    """An organization: `ann` and `ben` own it, and `cleo` has an invitation from `ann` as an owner."""
+
+    id: int
+    code: str
+
+
+@pytest.fixture
+def coop(pair: tuple[Registry, Engine]) -> Coop:
+    registry = pair[0]
+    registry.add_user("cleo")
+    organization_id = share(registry, ben="owner")
+    registry.write(invite_member, registry.actor(), str(organization_id), "cleo@example.org", "owner", URL)
+    return Coop(organization_id, mailed_code(registry, "cleo@example.org"))
+
+
+def _delete(registry: Registry, name: str) -> Callable[[Tx], object]:
+    return lambda tx: delete_own_user(tx, registry.actor(name), f"{name}@example.org")
+
+
+def _delete_coop(registry: Registry, coop: Coop) -> Callable[[Tx], object]:
+    found = registry.read(lambda tx: account_store.find_organization(tx, coop.id))
+    assert found is not None
+    return lambda tx: delete_organization(tx, registry.actor(), str(coop.id), found.slug)
+
+
+def _raises(error: type[Exception], verb: Callable[[Tx], object]) -> Callable[[Tx], object]:
+    def run(tx: Tx) -> None:
+        with pytest.raises(error):
+            verb(tx)
+
+    return run
+
+
+def test_the_last_two_members_do_not_both_delete_themselves(
+    pair: tuple[Registry, Engine], coop: Coop
+) -> None:
+    """The second deletion sees that its user is the last member, and that the organization has credits."""
+    registry, engine = pair
+    registry.write(grant_credits, OPERATOR, f"organization:{coop.id}", 5, "test")
+    _interleave(
+        registry, engine, _delete(registry, "ann"), _raises(Conflict, _delete(registry, "ben")), _nothing
+    )
+    assert role_of(registry, coop.id, "ben") == "owner"
+    assert registry.doctor() == []
+
+
+@pytest.mark.parametrize("is_deleted_first", [True, False])
+def test_an_invitee_never_joins_an_erased_organization(
+    pair: tuple[Registry, Engine], coop: Coop, *, is_deleted_first: bool
+) -> None:
+    """The owner who sent the invitation deletes the account while the invitee accepts it."""
+    registry, engine = pair
+    registry.write(remove_member, registry.actor(), str(coop.id), str(registry.users["ben"]))
+    accepted: list[object] = []
+
+    def join(tx: Tx) -> None:
+        accepted.append(accept_invitation(tx, STRANGER, coop.code, opens_accounts=True))
+
+    if is_deleted_first:
+        _interleave(registry, engine, _delete(registry, "ann"), join, _nothing)
+        assert accepted == [None]
+    else:
+        _interleave(registry, engine, join, _delete(registry, "ann"), _nothing)
+        assert role_of(registry, coop.id, "cleo") == "owner"
+    assert registry.doctor() == []
+
+
+def test_a_deleted_invitee_does_not_join(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    registry, engine = pair
+    accept = partial(accept_invitation, actor=STRANGER, code=coop.code, opens_accounts=False)
+    _interleave(registry, engine, _delete(registry, "cleo"), _raises(Outdated, accept), _nothing)
+    assert registry.write(accept) is None, "the deletion deleted the code"
+    assert registry.doctor() == []
+
+
+def test_an_invitee_does_not_join_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    registry, engine = pair
+    accepted: list[object] = []
+
+    def join(tx: Tx) -> None:
+        accepted.append(accept_invitation(tx, STRANGER, coop.code, opens_accounts=True))
+
+    _interleave(registry, engine, _delete_coop(registry, coop), join, _nothing)
+    assert accepted == [None]
+    assert registry.doctor() == []
+
+
+def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    registry, engine = pair
+    ben = session_actor(sign_in(registry, "ben"))
+    wanted = {"scopes": ("subdomains:read",)}
+
+    def issue(tx: Tx) -> object:
+        return create_token(tx, ben, "ci", wanted, organization_id=coop.id)
+
+    _interleave(registry, engine, _delete_coop(registry, coop), _raises(ValidationFailed, issue), _nothing)
+    assert registry.doctor() == []
+
+
+def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    """The second transaction sees that its user is the only owner, and that the organization has another member."""
+    registry, engine = pair
+    registry.write(set_role_as_operator, OPERATOR, str(coop.id), "cleo@example.org", "member")
+
+    def leave(tx: Tx) -> object:
+        return remove_member(tx, registry.actor("ben"), str(coop.id), str(registry.users["ben"]))
+
+    _interleave(registry, engine, leave, _raises(Conflict, _delete(registry, "ann")), _nothing)
+    assert role_of(registry, coop.id, "ann") == "owner"
+    assert registry.doctor() == []
+
+
+def test_an_invitation_is_accepted_or_revoked(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    """Both lock the organization, then the code."""
+    registry, engine = pair
+    (open_one,) = registry.read(list_open_invitations, coop.id)
+
+    def accept(tx: Tx) -> None:
+        assert accept_invitation(tx, STRANGER, coop.code, opens_accounts=True) is None
+
+    _interleave(
+        registry,
+        engine,
+        lambda tx: lock_as_owner(tx, registry.actor(), str(coop.id)),
+        accept,
+        lambda tx: revoke_invitation(tx, registry.actor(), str(coop.id), str(open_one.id)),
+    )
+
+
+def test_a_rename_and_a_change_of_members_do_not_deadlock(pair: tuple[Registry, Engine], coop: Coop) -> None:
+    """Both lock the account and `dan` by their ids. The account has the lower one."""
+    registry, engine = pair
+    registry.add_user("dan")
+    registry.write(set_role_as_operator, OPERATOR, str(coop.id), "dan@example.org", "owner")
+    account_id = account(registry, coop.id)
+    assert account_id < registry.users["dan"]
+    _interleave(
+        registry,
+        engine,
+        lambda tx: account_store.lock_user(tx, account_id),
+        lambda tx: rename_organization(tx, registry.actor("dan"), str(coop.id), "Renamed"),
+        lambda tx: account_store.lock_user(tx, registry.users["dan"]),
+    )
+
+
+def test_two_members_of_an_own_organization_leave_it_an_owner(pair: tuple[Registry, Engine]) -> None:
+    """An own organization has no account to lock. The next owner must not be the user who is deleted meanwhile."""
+    registry, engine = pair
+    for name in ("cleo", "dan"):
+        member = registry.write(add_user, OPERATOR, f"{name}@example.org", name, "ben@example.org")
+        registry.users[name] = member.user.id
+    _interleave(registry, engine, _delete(registry, "ben"), _delete(registry, "cleo"), _nothing)
+    assert registry.doctor() == []
+
+
+def test_a_sign_in_with_a_passkey_and_its_removal_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
+    """All verbs lock the user, then the passkey."""
+    registry, engine = pair
+    done = sign_in(registry)
+    authenticator = new_passkey(registry, done)
+    credential = authenticator.get(options(registry))
+    (passkey,) = registry.read(list_passkeys, registry.users["ann"])
+
+    def use(tx: Tx) -> None:
+        assert identify_by_passkey(tx, credential, SITE) is None, "it was removed"
+
+    _interleave(
+        registry,
+        engine,
+        lambda tx: account_store.lock_user(tx, registry.users["ann"]),
+        use,
+        lambda tx: remove_passkey(tx, session_actor(done), str(passkey.id), URL),
+    )
+
+
+def test_a_code_is_used_or_deleted_with_its_user(pair: tuple[Registry, Engine]) -> None:
+    """All verbs lock the user, then the code."""
+    registry, engine = pair
+    registry.write(request_code, "ann@example.org", "", URL)
+    code = newest_code(registry, "ann@example.org")
+
+    def use(tx: Tx) -> None:
+        assert identify_by_code(tx, email="ann@example.org", code=code) is None
+
+    _interleave(
+        registry,
+        engine,
+        lambda tx: account_store.lock_user(tx, registry.users["ann"]),
+        use,
+        lambda tx: delete_user(tx, OPERATOR, "ann@example.org", trash_names=True, confirmed=True),
+    )
+    assert registry.doctor() == []
+
+
+def test_sign_ins_and_sign_ups_of_different_mailboxes_do_not_wait_for_each_other(
+    pair: tuple[Registry, Engine],
+) -> None:
+    registry, engine = pair
+    with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
+        held = Tx(connection, registry.now)
+        sign_up(held, SignUp("eve@example.org", "Eve", "192.0.2.0/24"), URL)
+        request_code(held, "ann@example.org", "192.0.2.0/24", URL)
+
+        def beside() -> None:
+            with engine.begin() as other:
+                tx = Tx(other, registry.now)
+                request_code(tx, "ben@example.org", "198.51.100.0/24", URL)
+                sign_up(tx, SignUp("fay@example.org", "Fay", "198.51.100.0/24"), URL)
+                start_device(tx, "ci", "198.51.100.1", "198.51.100.0/24")
+
+        threads.submit(beside).result(30)
+
+
+@pytest.mark.parametrize("spelling", ["eve@example.org", "EVE@example.org."])
+def test_requests_for_one_mailbox_are_counted_one_after_the_other(
+    pair: tuple[Registry, Engine], spelling: str
+) -> None:
+    registry, engine = pair
+    _interleave(
+        registry,
+        engine,
+        lambda tx: sign_up(tx, SignUp("eve@example.org", "Eve"), URL),
+        lambda tx: sign_up(tx, SignUp(spelling, "Eve"), URL),
+        _nothing,
+    )
+    assert len(texts_to(registry, "eve@example.org")) == 1
+
+
+def test_requests_of_one_network_are_counted_one_after_the_other(pair: tuple[Registry, Engine]) -> None:
+    registry, engine = pair
+    network = "192.0.2.0/24"
+    _interleave(
+        registry,
+        engine,
+        lambda tx: request_code(tx, "ann@example.org", network, URL),
+        lambda tx: request_code(tx, "ben@example.org", network, URL),
+        _nothing,
+    )
+
+
+def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
+    pair: tuple[Registry, Engine],
+) -> None:
+    """The unique constraint ends the first run. The second run finds the user, and gives the answer."""
+    registry, engine = pair
+    runs: list[int] = []
+
+    def add(tx: Tx) -> None:
+        runs.append(1)
+        add_user(tx, OPERATOR, "eve@example.org", "Eve", "ann@example.org")
+
+    def store_first() -> None:
+        with engine.begin() as connection, engine.connect() as watching:
+            account_store.insert_user(Tx(connection, registry.now), "eve@example.org", "Eve", 2, None)
+            inserted.set()
+            wait_until(lambda: _count_blocked(Tx(watching, registry.now)) == 1)
+
+    inserted = Event()
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(store_first)
+        assert inserted.wait(60)
+        with pytest.raises(Conflict, match="There is a user"):
+            registry.write(add)
+        first.result(30)
+    assert len(runs) == 2
+
+
+def _nothing(_: Tx) -> None:
+    """End the transaction."""

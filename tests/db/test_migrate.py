@@ -92,7 +92,7 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
         serving.start()
         service.register(load.who, f"later.{ZONE}", nameservers=["ns1.provider.example"])
         assert service.operator("doctor")["healthy"]
-        assert service.operator("init") == {"before": REVISION, "after": REVISION}
+        assert service.operator("init")["after"] == REVISION
         assert service.operator("migrate", "--check")["pending"] == []
         assert serving.stop() == 0
 
@@ -173,7 +173,7 @@ def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) ->
         assert serving.stop() == 0
         assert newer.run(url, "migrate")["after"] == REVISION
         serving.start()
-        assert newer.run(url, "init") == {"before": REVISION, "after": REVISION}  # nothing to do: not refused
+        assert newer.run(url, "init")["before"] == REVISION  # nothing to do: not refused
         told = run(url, "backup", str(tmp_path / "backup.db"))
         assert (told["schema"], told["violations"]) == (REVISION, [])
         assert serving.stop() == 0

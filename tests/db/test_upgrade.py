@@ -1,19 +1,25 @@
 """A registry of an older schema is migrated with all its rows, and its names keep their dates."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, insert, inspect, select, text
+from sqlalchemy import Engine, insert, inspect, select, text, update
 from sqlalchemy.pool import NullPool
+from typer.testing import CliRunner
 
 import sublet.migrations
+from sublet import audit
 from sublet.accounts.authenticate import authenticate
+from sublet.accounts.find import find_user
 from sublet.accounts.membership_store import list_members
+from sublet.accounts.store import users
 from sublet.accounts.tokens import issue_token
-from sublet.accounts.users import add_user, suspend_user
+from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
+from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
 from sublet.dns.types import GlueInput
@@ -27,6 +33,9 @@ from sublet.schema import metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account
+from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers.accept import accept
+from sublet.subdomains.transfers.push import push
 from support.dangling_delegations import store_unchecked
 from support.registry import OPERATOR, Prepared, open_registry
 
@@ -184,3 +193,63 @@ def test_nameservers_of_the_fourth_schema_are_indexed(
         assert registry.subdomain(bob.id).delegation.nameservers == after
         assert registry.subdomain(label.id).purged_at is not None
         assert registry.doctor() == []
+
+
+def test_addresses_get_their_canonical_form_and_collisions_are_reported(
+    database_url: str, sqlite_registry: Prepared, tmp_path: Path
+) -> None:
+    """No user loses anything. Of two spellings of a mailbox, the canonical one keeps it, or else the oldest gets it."""
+    shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
+    spellings = {
+        "cleo": "cleo@b\u00fccher.example",
+        "dan": "dan@inbox.example.",
+        "dan2": "dan@\uff49nbox.example",
+        "eve": "eve@inbox\u3002example",
+        "eve2": "eve@inbox.example",
+        "ann": "ann@example.org",
+    }
+    with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
+        for name, spelling in spellings.items():
+            if name != "ann":
+                filled.add_user(name)
+                user_id = filled.users[name]
+                filled.write(lambda tx, of=user_id, to=spelling: store_spelling(tx, of, to))  # type: ignore[misc]
+        filled.register(NAMES[0])
+        offered = filled.write(
+            push, filled.actor(), NAMES[0], "to@b\u00fccher.example", "https://names.example.net"
+        )
+        change = "UPDATE name_transfers SET recipient_email = :spelling"
+        filled.write(lambda tx: tx.connection.execute(text(change), {"spelling": spellings["cleo"]}))
+        filled.register(NAMES[1], "dan2")
+        rows = filled.read(_all_rows)
+    _old_schema(database_url, rows, "0019")
+    told = CliRunner().invoke(app, ["migrate", "--json"], env={"SUBLET_DATABASE_URL": database_url})
+    assert told.exit_code == 0, told.output
+    kept = {filled.users["dan2"], filled.users["eve"]}
+    assert {each["object_id"] for each in json.loads(told.stdout)["other_spellings"]} == kept
+    with open_registry(database_url, sqlite_registry) as registry:
+        registry.now, registry.users = filled.now, filled.users
+        stored = {name: registry.read(find_user, str(registry.users[name])).email for name in spellings}
+        assert stored == {
+            **spellings,
+            "cleo": "cleo@xn--bcher-kva.example",
+            "dan": "dan@inbox.example",
+        }
+        assert registry.read(find_user, spellings["dan2"]).id == registry.users["dan"]
+        registry.write(accept, registry.actor("cleo"), str(offered.id), free_quota=9)
+        # The events of the migration have the real time, which is later than the test's.
+        found = [each for each in registry.doctor() if each.invariant != "audit_is_past"]
+        assert {(each.invariant, each.object_id) for each in found} == {
+            ("address_is_canonical", each) for each in kept
+        }
+        # What the operator does: give one user another address, move the names of the other, and delete it.
+        registry.write(edit_user, OPERATOR, str(registry.users["eve"]), UserEdit(email="eva@inbox.example"))
+        registry.write(transfer, OPERATOR, NAMES[1], str(registry.users["dan"]))
+        registry.write(delete_user, OPERATOR, str(registry.users["dan2"]), confirmed=True)
+        assert {each.invariant for each in registry.doctor()} == {"audit_is_past"}
+
+
+def store_spelling(tx: Tx, user_id: int, spelling: str) -> None:
+    """Store an address as older versions did, with its event."""
+    tx.connection.execute(update(users).where(users.c.id == user_id).values(email=spelling))
+    audit.record(tx, OPERATOR, "user.edit", user_id, after={"email": spelling})

@@ -17,6 +17,7 @@ from long.faults.disk import DISK_FULL, EIO
 from long.faults.files_changed import FILES
 from long.faults.killed_client import KILLED_CLIENT
 from long.faults.old_backup import OLD_BACKUP
+from long.faults.owners import OWNERS
 from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
@@ -53,6 +54,7 @@ SCENARIOS = (
     KILLS,
     MACHINE,
     OUTAGE,
+    OWNERS,
     PATRONI,
     PATRONI_PAUSED,
     PLATFORM_DOMAIN,

@@ -151,6 +151,7 @@ def help_desk(tmp_path: Path) -> Iterator[HelpDesk]:
     desk = HelpDesk(engine)
     with desk.tx() as tx:
         organization = account_store.insert_organization(tx, "Example", "example")
+        assert organization is not None
         for name in ("ann", "ben"):
             desk.users[name] = account_store.insert_user(
                 tx, f"{name}@example.org", name.title(), organization.id, None

@@ -173,10 +173,18 @@ def _mail_address(rng: random.Random) -> str:
         "BOB",
         "bücher",
         "be\u0301",
+        "B\u0301E\u0301",
+        "\u212b",
+        "A\u030a",
+        "\u1100\u1161",
+        "ΑΣ",
         "İ",
         "ß",
         "a" * 64,
         "a" * 65,
+        "e\u0301" * 64,
+        "e\u0301" * 127 + "a",
+        "e\u0301" * 128,
         '"b c"',
         "b c",
         "",
@@ -186,7 +194,16 @@ def _mail_address(rng: random.Random) -> str:
     text = (
         rng.choice(locals_)
         + rng.choice(["@", "@", "@", "@", "@", "", "@@", "\uff20"])
-        + rng.choice([_name(rng), "Example.Org", "bücher.example."])
+        + rng.choice(
+            [
+                _name(rng),
+                _name(rng),
+                to_full_width(rng, "Example.Org"),
+                "bücher.example.",
+                "BU\u0308CHER\u3002example\uff61",
+            ]
+        )
+        + rng.choice(["", "", "", ".", "\u3002"])
     )
     return rng.choice(["", "", " ", "\t", "\u3000"]) + _damaged(rng, text, 0.15) + rng.choice(["", "", " "])
 

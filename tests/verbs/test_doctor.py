@@ -594,6 +594,18 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
         change(users, "id = 1", email="eve@example.org"),
         {"row_is_replayed user"},
     ),
+    "another spelling of the address": (
+        change(users, "id = 1", email="ann@example.org."),
+        {"row_is_replayed user", "address_is_canonical user"},
+    ),
+    "names and credits of a deleted user": (
+        change(users, "id = 1", deleted_at=START),
+        {"has_living_owner subdomain", "has_living_owner user", "members_are_right user"},
+    ),
+    "account of an organization without an owner": (
+        both(change(users, "id = 2", is_organization=True), _remove(memberships, "user_id = 2")),
+        {"has_living_owner user", "members_are_right user"},
+    ),
     "organization without an owner": (
         change(memberships, "organization_id = 1", role="viewer"),
         {"members_are_right organization"},

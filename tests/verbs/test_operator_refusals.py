@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import insert_user
 from sublet.accounts.tokens import issue_token, revoke_token
@@ -333,6 +334,6 @@ def test_a_name_of_several_organizations_is_a_conflict(tmp_path: Path) -> None:
 def test_the_database_keeps_addresses_unique(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     before = registry.rows()
-    with pytest.raises(Conflict):
+    with pytest.raises(IntegrityError):
         registry.write(insert_user, ANNA, "Anna", 1, None)
     assert registry.rows() == before

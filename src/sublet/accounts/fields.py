@@ -1,41 +1,30 @@
 """Check the fields of an account: e-mail address, name, reason, free quota (rules; no SQL)."""
 
-from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.accounts.mailbox import InvalidAddress, canonical_address
+from sublet.dns.names import shown
 from sublet.errors import FieldError
 
-EMAIL_LENGTH_MAX = 254
-"""A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
-LOCAL_PART_LENGTH_MAX = 64
 NAME_LENGTH_MAX = 200
 REASON_LENGTH_MAX = 500
 
 
 def normalise_email(text: str) -> str:
-    """Return an e-mail address as it is stored: in lower case, without surrounding spaces."""
-    return text.strip().lower()
+    """Return the canonical form of an e-mail address. A text that is no address is returned in lower case, without surrounding spaces.
+
+    Used to look up what an operator or client names: `organization:12`, the text in place of an address, is found too.
+    """
+    try:
+        return canonical_address(text)
+    except InvalidAddress:
+        return text.strip().lower()
 
 
 def check_email(text: str) -> tuple[str, list[FieldError]]:
-    """Return an address as it is stored, and the error in it if it is invalid.
-
-    A valid address has one `@`, printable characters without spaces before it, a host name after it, and the lengths of RFC 5321. Quoted
-    local parts are refused. Not checked: that the address receives mail.
-    """
-    email = normalise_email(text)
-    local, at, domain = email.rpartition("@")
-    problem = None
-    if not at or not local or "@" in local:
-        problem = f"`{shown(text)}` is not an e-mail address. Give an address such as name@example.net."
-    elif not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
-        problem = f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. Remove it."
-    elif len(email) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
-        problem = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter address."
-    else:
-        try:
-            parse_host_name(domain)
-        except InvalidName as error:
-            problem = str(error)
-    return email, [FieldError("email", "value_invalid", problem)] if problem else []
+    """Return an address in its canonical form (`mailbox.canonical_address`), and the error in it if it is invalid."""
+    try:
+        return canonical_address(text), []
+    except InvalidAddress as error:
+        return normalise_email(text), [FieldError("email", "value_invalid", str(error))]
 
 
 def check_text(

@@ -1,15 +1,14 @@
 """All SQL of memberships, and of the accounts of organizations."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Select, case, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from sublet.accounts.model import Membership, Organization, Token, User
 from sublet.accounts.roles import OWNER, ROLES
 from sublet.accounts.store import memberships, organizations, to_token, tokens, users
-from sublet.db import Tx
+from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import older
 
@@ -27,6 +26,12 @@ _MEMBERSHIPS: Select[Any] = (
 def _membership(row: Sequence[Any]) -> Membership:
     middle, last = len(_USER), len(_USER) + len(_ORGANIZATION)
     return Membership(User(*row[:middle]), Organization(*row[middle:last]), *row[last:])
+
+
+def list_member_ids(tx: Tx, organization_id: int) -> list[int]:
+    """Return the ids of the members of an organization, sorted."""
+    query = select(memberships.c.user_id).where(memberships.c.organization_id == organization_id)
+    return list(tx.connection.execute(query.order_by(memberships.c.user_id)).scalars())
 
 
 def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | None:
@@ -115,8 +120,7 @@ def count_created_by(tx: Tx, user_id: int) -> int:
 def insert_membership(tx: Tx, user_id: int, organization_id: int, role: str) -> bool:
     """Add a user to an organization. Return False, and keep the role, if the user is a member already."""
     row = {"user_id": user_id, "organization_id": organization_id, "role": role, "created_at": tx.now}
-    dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
-    added = dialect.insert(memberships).values(row).on_conflict_do_nothing()
+    added = insert_into(tx, memberships).values(row).on_conflict_do_nothing()
     return tx.connection.execute(added.returning(memberships.c.role)).first() is not None
 
 
@@ -144,6 +148,12 @@ def find_account(tx: Tx, organization_id: int) -> User | None:
     query = select(*_USER).where(users.c.is_organization & (users.c.organization_id == organization_id))
     row = tx.connection.execute(query).one_or_none()
     return User(*row) if row is not None else None
+
+
+def list_account_ids(tx: Tx, organization_ids: Collection[int]) -> list[int]:
+    """Return the ids of the accounts of these organizations. Users' own organizations have none."""
+    of = users.c.is_organization & users.c.organization_id.in_(organization_ids)
+    return list(tx.connection.execute(select(users.c.id).where(of)).scalars())
 
 
 def insert_account(tx: Tx, organization: Organization, email: str) -> int:

@@ -1,12 +1,14 @@
 """Add members to organizations and remove them; add the account that holds an organization's names (docs/decisions/0018-holders.md)."""
 
+from collections.abc import Collection
+
 from sublet import audit
 from sublet.accounts import membership_store, store
 from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.roles import MEMBER, OWNER
 from sublet.accounts.tokens import revoke
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import Outdated, Tx
 from sublet.errors import Conflict
 
 
@@ -32,19 +34,41 @@ def refuse_shared(tx: Tx, organization: Organization) -> None:
         )
 
 
-def lock_members(tx: Tx, organization: Organization, user_ids: set[int]) -> None:
-    """Lock the account of an organization and these users, so that changes of its members run one after the other.
+def lock_organization(tx: Tx, organization: Organization, user_ids: Collection[int]) -> None:
+    """Lock these users, the account of an organization if it has one, and the organization.
+
+    Changes of an organization's members run one after the other. Read what depends on the members after this call.
+    """
+    account = membership_store.find_account(tx, organization.id)
+    store.lock_users(tx, {*user_ids, *([account.id] if account is not None else [])})
+    store.lock_organizations(tx, [organization.id])
+
+
+def lock_members(tx: Tx, organization: Organization, user_ids: Collection[int]) -> None:
+    """Lock an organization like `lock_organization`, for a request that changes its members.
 
     Raises:
         Conflict: the organization has no account, because it is a user's own organization.
     """
-    account = membership_store.find_account(tx, organization.id)
-    if account is None:
+    if membership_store.find_account(tx, organization.id) is None:
         raise Conflict(
             f"{organization.name} is a user's own organization, which can't hold names. Send POST /organizations to create an organization "
             "that can share names."
         )
-    store.lock_users(tx, {account.id, *user_ids})
+    lock_organization(tx, organization, user_ids)
+
+
+def lock_with_organizations(tx: Tx, user_id: int) -> None:
+    """Lock a user, the accounts of the user's organizations, and the organizations: everything that a deletion of the user may change.
+
+    Raises:
+        Outdated: the user joined or left an organization while this transaction waited.
+    """
+    seen = [each.organization.id for each in membership_store.list_memberships(tx, user_id)]
+    store.lock_users(tx, {user_id, *membership_store.list_account_ids(tx, seen)})
+    store.lock_organizations(tx, seen)
+    if seen != [each.organization.id for each in membership_store.list_memberships(tx, user_id)]:
+        raise Outdated
 
 
 def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: str) -> bool:
@@ -57,7 +81,10 @@ def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: s
 
 
 def join_own(tx: Tx, actor: Actor, user_id: int, organization: Organization) -> None:
-    """Make a user a member of the user's own organization: as owner if the organization has no owner, else as a member."""
+    """Make a user a member of the user's own organization: as owner if the organization has no owner, else as a member.
+
+    Lock the organization first (`lock_organization`), unless this transaction added it.
+    """
     role = MEMBER if membership_store.list_owners(tx, organization.id) else OWNER
     join(tx, actor, user_id, organization, role)
 
@@ -73,10 +100,10 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
 
 
 def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> User | None:
-    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner, who is returned."""
-    account = membership_store.find_account(tx, organization_id)
-    if account is not None:  # Without an account, no request changes the members, so no lock is needed.
-        store.lock_user(tx, account.id)
+    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner, who is returned.
+
+    Lock the organization first (`lock_organization`, `lock_with_organizations`).
+    """
     membership = membership_store.find_membership(tx, user_id, organization_id)
     if membership is None:
         return None

@@ -2,6 +2,8 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
+from itertools import count
 
 from sublet import audit
 from sublet.accounts import store
@@ -58,7 +60,9 @@ def add_organization(
     name, errors = check_text("organization" if created_by_user_id is None else "name", name)
     if errors:
         raise validation_failed(errors)
-    organization = store.insert_organization(tx, name, _free_slug(tx, slug_of(name)), created_by_user_id)
+    # The database answers whether a slug is free, because another transaction may take it at the same time.
+    added = (store.insert_organization(tx, name, slug, created_by_user_id) for slug in _slugs(slug_of(name)))
+    organization = next(each for each in added if each is not None)
     after = {"name": organization.name, "slug": organization.slug}
     audit.record(tx, actor, "organization.add", organization.id, after=after)
     return organization
@@ -83,10 +87,9 @@ def _only(found: list[Organization], identifier: str) -> Organization:
     return found[0]
 
 
-def _free_slug(tx: Tx, slug: str) -> str:
-    number, candidate = 1, slug
-    while store.is_slug_taken(tx, candidate):
-        number += 1
+def _slugs(slug: str) -> Iterator[str]:
+    """Yield a slug, then the slug with 2, 3 … at its end."""
+    yield slug
+    for number in count(2):
         suffix = f"-{number}"
-        candidate = slug[: SLUG_LENGTH_MAX - len(suffix)] + suffix
-    return candidate
+        yield slug[: SLUG_LENGTH_MAX - len(suffix)] + suffix

@@ -148,4 +148,7 @@ _UPDATE_USE = Prepared(
 
 def touch_sessions(tx: Tx, uses: dict[int, Use]) -> None:
     """Store when and from which addresses sessions were last used."""
-    _UPDATE_USE.run_many(tx, [{"of": session_id, **use._asdict()} for session_id, use in uses.items()])
+    # Sorted, because two processes may store uses of the same sessions at the same time.
+    _UPDATE_USE.run_many(
+        tx, [{"of": session_id, **use._asdict()} for session_id, use in sorted(uses.items())]
+    )

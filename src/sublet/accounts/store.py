@@ -26,14 +26,12 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Organization, Registrant, Token, User
-from sublet.db import Prepared, Query, Tx
-from sublet.errors import Conflict
+from sublet.db import Prepared, Query, Tx, insert_into
 from sublet.ids import Position
 from sublet.restrictions import Restrictions
-from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older, violates
+from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older
 
 organizations = Table(
     "organizations",
@@ -214,8 +212,8 @@ def find_role(tx: Tx, user_id: int, organization_id: int) -> str | None:
 
 
 def find_user_by_email(tx: Tx, email: str) -> User | None:
-    """Return the user with this address, or None. Addresses are stored in lower case."""
-    return _user(tx.connection.execute(select(*_USER).where(users.c.email == email.lower())).one_or_none())
+    """Return the user with this address in its canonical form (`mailbox.canonical_address`), or None."""
+    return _user(tx.connection.execute(select(*_USER).where(users.c.email == email)).one_or_none())
 
 
 def count_users(tx: Tx) -> int:
@@ -237,11 +235,7 @@ def insert_user(
     free_quota: int | None,
     signed_up_at: datetime | None = None,
 ) -> int:
-    """Add a user, and return the id. `signed_up_at` is None for a user whom an operator added.
-
-    Raises:
-        Conflict: another transaction added this address first (`uq_users_email`).
-    """
+    """Add a user, and return the id. `signed_up_at` is None for a user whom an operator added. Addresses are unique (`uq_users_email`)."""
     row = {
         "email": email,
         "name": name,
@@ -250,14 +244,7 @@ def insert_user(
         "signed_up_at": signed_up_at,
     }
     added = insert(users).values(**row, created_at=tx.now).returning(users.c.id)
-    try:
-        return int(tx.connection.execute(added).scalar_one())
-    except IntegrityError as error:
-        if violates(error, "uq_users_email"):
-            raise Conflict(
-                f"There is a user {email} already. Give another e-mail address, or change that user with `sublet user edit`."
-            ) from error
-        raise
+    return int(tx.connection.execute(added).scalar_one())
 
 
 def update_user(tx: Tx, user_id: int, **values: object) -> None:
@@ -281,23 +268,26 @@ def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
     return [Organization(*row) for row in tx.connection.execute(query)]
 
 
-def is_slug_taken(tx: Tx, slug: str) -> bool:
-    """True if an organization has this slug."""
-    query = select(organizations.c.id).where(organizations.c.slug == slug)
-    return tx.connection.execute(query).first() is not None
-
-
 def list_organizations(tx: Tx) -> dict[int, Organization]:
     """Return all organizations by id."""
     rows = tx.connection.execute(select(*_ORGANIZATION).order_by(organizations.c.id))
     return {row[0]: Organization(*row) for row in rows}
 
 
-def insert_organization(tx: Tx, name: str, slug: str, created_by_user_id: int | None = None) -> Organization:
-    """Add an organization. The database keeps slugs unique (`uq_organizations_slug`)."""
+def insert_organization(
+    tx: Tx, name: str, slug: str, created_by_user_id: int | None = None
+) -> Organization | None:
+    """Add an organization. Return None if another organization has the slug (`uq_organizations_slug`)."""
     row = {"name": name, "slug": slug, "created_at": tx.now, "created_by_user_id": created_by_user_id}
-    added = insert(organizations).values(**row).returning(*_ORGANIZATION)
-    return Organization(*tx.connection.execute(added).one())
+    added = insert_into(tx, organizations).values(**row).on_conflict_do_nothing(index_elements=["slug"])
+    inserted = tx.connection.execute(added.returning(*_ORGANIZATION)).one_or_none()
+    return Organization(*inserted) if inserted is not None else None
+
+
+def lock_organizations(tx: Tx, organization_ids: Iterable[int]) -> None:
+    """Lock these organizations in order of id, so that their members stay the same. Lock users first."""
+    query = select(organizations.c.id).where(organizations.c.id.in_(list(organization_ids)))
+    tx.connection.execute(query.order_by(organizations.c.id).with_for_update(key_share=True)).all()
 
 
 def insert_token(
@@ -401,7 +391,8 @@ _UPDATE_USE = Prepared(
 
 def touch_tokens(tx: Tx, uses: dict[int, Use]) -> None:
     """Store when and from which addresses tokens were last used. Called for many tokens at a time, not at each request."""
-    _UPDATE_USE.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in uses.items()])
+    # Sorted, because two processes may store uses of the same tokens at the same time.
+    _UPDATE_USE.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in sorted(uses.items())])
 
 
 def within_names(restrictions: Restrictions, fqdn: ColumnElement[str]) -> ColumnElement[bool]:

@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
 from sublet.accounts.find import find_member, lock_user, refuse_account
-from sublet.accounts.memberships import join_own, refuse_shared, remove_member_if_any
+from sublet.accounts.memberships import join_own, lock_organization, refuse_shared, remove_member_if_any
 from sublet.accounts.model import Member
 from sublet.accounts.organizations import add_organization, find_or_add_organization
 from sublet.audit import Actor
@@ -50,6 +50,7 @@ def add_user(
         else find_or_add_organization(tx, actor, organization)
     )
     refuse_shared(tx, joined)
+    lock_organization(tx, joined, ())
     user_id = store.insert_user(tx, email, name, joined.id, free_quota, tx.now if signed_up else None)
     after = {"email": email, "name": name, "organization_id": joined.id, "free_quota": free_quota}
     audit.record(tx, actor, "user.add", user_id, after=after)
@@ -93,6 +94,7 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         joined = find_or_add_organization(tx, actor, edit.organization)
         refuse_shared(tx, joined)
         values["organization_id"] = joined.id
+        store.lock_organizations(tx, {user.organization_id, joined.id})
     before = {name: getattr(user, name) for name, value in values.items() if getattr(user, name) != value}
     if "organization_id" in before:
         remove_member_if_any(tx, actor, user.id, user.organization_id)

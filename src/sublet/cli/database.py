@@ -12,6 +12,7 @@ from sublet.schema_revision import why_unusable
 from sublet.secret import without_secrets
 
 if TYPE_CHECKING:
+    from sublet.doctor.model import Violation
     from sublet.migrations import Plan
 
 init_app = new_app()
@@ -27,7 +28,16 @@ def init(session: Session) -> Answer:
 
     before, after = upgrade(session.settings.database_url)
     line = f"Created an empty registry (schema {after})." if before is None else _upgrade_line(before, after)
-    return Answer({"before": before, "after": after}, (line,))
+    found = _list_other_spellings(session)
+    value = {"before": before, "after": after, "other_spellings": found}
+    return Answer(value, (line, *map(str, found)))
+
+
+def _list_other_spellings(session: Session) -> "list[Violation]":
+    """Return the users whose addresses the upgrade couldn't store in canonical form, because another user has the same mailbox."""
+    from sublet.doctor.accounts import check_addresses  # noqa: PLC0415 - every store is needed by few commands
+
+    return session.read(lambda tx: list(check_addresses(tx)))
 
 
 def _upgrade_line(before: str, after: str) -> str:
@@ -58,8 +68,9 @@ def migrate(
     if check:
         return _describe_plan(plan)
     _, after = upgrade(url, force=force)
-    value = {"before": plan.before, "after": after, "pending": [], "in_the_way": []}
-    return Answer(value, (_upgrade_line(plan.before, after),))
+    found = _list_other_spellings(session)
+    value = {"before": plan.before, "after": after, "pending": [], "in_the_way": [], "other_spellings": found}
+    return Answer(value, (_upgrade_line(plan.before, after), *map(str, found)))
 
 
 def _describe_plan(plan: "Plan") -> Answer:
@@ -68,6 +79,7 @@ def _describe_plan(plan: "Plan") -> Answer:
         "after": plan.after,
         "pending": [each.revision for each in plan.migrations],
         "in_the_way": list(plan.in_the_way),
+        "other_spellings": [],
     }
     if not plan.migrations:
         return Answer(value, (f"The registry is up to date (schema {plan.after}).",))

@@ -8,18 +8,21 @@ embedded default, and `postgresql.py`.
 from pathlib import Path
 
 from sublet.db.file_watch import is_damage
+from sublet.db.keyed_locks import LockedKind, lock_text
 from sublet.db.marks import commit_marks
-from sublet.db.model import Clock, Database, Tx, driver_message, ends_transaction, utc_now
+from sublet.db.model import Clock, Database, Outdated, Tx, driver_message, ends_transaction, utc_now
 from sublet.db.pages import Pages
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
-from sublet.db.statements import Prepared, Query
+from sublet.db.statements import Prepared, Query, insert_into
 from sublet.errors import Unavailable
 
 __all__ = (
     "BUSY_TIMEOUT_SECONDS",
     "Clock",
     "Database",
+    "LockedKind",
+    "Outdated",
     "Pages",
     "Prepared",
     "Query",
@@ -30,7 +33,9 @@ __all__ = (
     "driver_message",
     "ends_transaction",
     "find_replication",
+    "insert_into",
     "is_damage",
+    "lock_text",
     "open_database",
     "sqlite_engine",
     "utc_now",

@@ -6,13 +6,18 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.marks import ConnectionLost
+from sublet.db.model import Outdated
 
 
 class ErrorKind(Enum):
     """The kinds of errors."""
 
     CONTENTION = "contention"
-    """A conflict with another transaction. This transaction was rolled back, and may be retried at once."""
+    """A conflict with another transaction. This transaction was rolled back, and may be retried at once.
+
+    A unique constraint's refusal is one: the other transaction stored the same value after this one had looked for it. The next run sees
+    the value, and gives the answer.
+    """
     LOST = "lost"
     """The connection was lost, or its server is read-only. A new connection may reach another server."""
     AWAY = "away"
@@ -22,7 +27,8 @@ class ErrorKind(Enum):
 
 
 DISK_FULL = "53100"
-_CONTENTION = ("40001", "40P01")  # serialization_failure, deadlock_detected
+UNIQUE_VIOLATION = "23505"
+_CONTENTION = ("40001", "40P01", UNIQUE_VIOLATION)  # serialization_failure, deadlock_detected
 READ_ONLY = "25006"
 """read_only_sql_transaction: the server is a standby now."""
 LOST_STATES = (
@@ -42,6 +48,8 @@ def classify_error(error: Exception) -> ErrorKind:
     """Return the kind of an error that ended a transaction or a query."""
     if isinstance(error, ConnectionLost):
         return ErrorKind.LOST
+    if isinstance(error, Outdated):
+        return ErrorKind.CONTENTION
     if not isinstance(error, DBAPIError | psycopg.Error):
         return ErrorKind.BUG
     state = sqlstate(error)

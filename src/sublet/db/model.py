@@ -44,6 +44,13 @@ class Tx(msgspec.Struct, frozen=True):
             yield
 
 
+class Outdated(Exception):  # noqa: N818 - no fault
+    """What a transaction read before it took its locks has changed since. The database runs the transaction again.
+
+    On SQLite this can't happen, because writing transactions run one at a time.
+    """
+
+
 def ends_transaction(error: Exception) -> bool:
     """True if an error ends the whole transaction: a lost connection, a deadlock, a full disk."""
     return isinstance(error, OperationalError)

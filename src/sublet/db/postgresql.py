@@ -1,7 +1,6 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Verbs take row locks in one order: the user, the coupon, the ledger (`primaries/publisher_transactions.py` has the publisher's order). A transaction is
-retried after a conflict or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
+Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique constraint's refusal or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
 takes effect once.
 """
 
@@ -24,7 +23,14 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sublet.db.announcements import Announcements
 from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
-from sublet.db.error_kinds import DISK_FULL, READ_ONLY, ErrorKind, classify_error, sqlstate
+from sublet.db.error_kinds import (
+    DISK_FULL,
+    READ_ONLY,
+    UNIQUE_VIOLATION,
+    ErrorKind,
+    classify_error,
+    sqlstate,
+)
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
 from sublet.db.model import Clock, Problem, Tx, driver_message, unavailable_refusal, utc_now
 from sublet.db.query_connection import QueryConnection
@@ -197,6 +203,8 @@ class PostgresqlDatabase:
                     )
                 pause = random.uniform(0, min(PAUSE_MAX_SECONDS, 0.01 * 2 ** (contentions + losses)))  # noqa: S311 - jitter
                 in_time = contentions < CONTENTIONS_MAX and time.monotonic() + pause < (lost_by or begin_by)
+                if not in_time and sqlstate(error) == UNIQUE_VIOLATION:
+                    raise  # a verb that never sees the stored value is a bug
                 if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
                     raise unavailable_refusal(error, is_unknown=is_unknown) from error
             else:

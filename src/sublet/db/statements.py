@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Delete, Dialect, Insert, Select, SelectBase, Update, exc
+from sqlalchemy import Delete, Dialect, Insert, Select, SelectBase, Table, Update, exc
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import ReturningDelete, ReturningInsert
 
@@ -21,6 +22,11 @@ Row = Sequence[Any]
 Rows = Sequence[Row]
 Convert = Callable[[Any], Any]
 Statement = SelectBase | Insert | Update | Delete
+
+
+def insert_into(tx: Tx, table: Table) -> Any:
+    """Return an INSERT of the database's dialect, which supports ON CONFLICT DO NOTHING."""
+    return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,19 +4,22 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Table, exists, select
+from sqlalchemy import Select, Table, exists, select
 
+from sublet.accounts.fields import normalise_email
 from sublet.accounts.roles import OWNER
 from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, SIGN_IN_METHODS, Recovery
-from sublet.accounts.store import memberships, organizations, tokens, users
+from sublet.accounts.store import find_user_by_email, memberships, organizations, tokens, users
 from sublet.audit import audit_events
+from sublet.credits.store import ledger_accounts
 from sublet.db import Tx
 from sublet.doctor.model import Violation, yield_violations
 from sublet.doctor.name_history import StreamById
 from sublet.schema import STREAMED
 from sublet.sign_up.codes import NEW_ADDRESS, OPERATOR_LINK, SIGN_IN, VALID_FOR
 from sublet.sign_up.store import mailed_codes
+from sublet.subdomains.store import subdomains
 
 _REPLAYED = (
     ("user", users, ("email", "organization_id", "free_quota", "reminders")),
@@ -43,9 +46,24 @@ def check_accounts(tx: Tx) -> Iterator[Violation]:
     """Yield users and tokens that differ from their events, and wrong members, sessions, passkeys, codes and recoveries."""
     for object_type, table, names in _REPLAYED:
         yield from _find_unreplayed(tx, object_type, table, names)
+    yield from check_addresses(tx)
     yield from _check_members(tx)
+    yield from check_owners(tx)
     yield from _check_sign_ins(tx)
     yield from _check_recoveries(tx)
+
+
+def check_addresses(tx: Tx) -> Iterator[Violation]:
+    """Yield the users whose address is stored in another spelling than its canonical form. The migration that introduced the form leaves some."""
+    query = select(users.c.id, users.c.email).where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
+    for user_id, email in tx.connection.execute(query.order_by(users.c.id)).all():
+        canonical = normalise_email(email)
+        if canonical == email:
+            continue
+        holder = find_user_by_email(tx, canonical)
+        whose = f" of the user {holder.id}" if holder is not None else ""
+        sentence = f"its address {email} is another spelling of the address {canonical}{whose}, so no sign-in by mail finds it"
+        yield Violation("address_is_canonical", "user", user_id, sentence)
 
 
 def _check_members(tx: Tx) -> Iterator[Violation]:
@@ -88,6 +106,35 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     query = query.where(users.c.is_organization & (users.c.name != organizations.c.name))
     sentence = "this account has another name than its organization {organization_id}"
     yield from yield_violations(tx, "members_are_right", "user", query, sentence)
+
+
+def check_owners(tx: Tx) -> Iterator[Violation]:
+    """Yield names and credits of deleted users and organizations, and organizations that could hold some without a living owner."""
+    query: Select[Any] = select(subdomains.c.id, subdomains.c.fqdn, users.c.id.label("user_id")).join(
+        users, users.c.id == subdomains.c.user_id
+    )
+    is_live = subdomains.c.trashed_at.is_(None) & subdomains.c.purged_at.is_(None)
+    sentence = "{fqdn} is live, but its user {user_id} is deleted"
+    yield from yield_violations(
+        tx, "has_living_owner", "subdomain", query.where(users.c.deleted_at.is_not(None) & is_live), sentence
+    )
+    balances: Select[Any] = select(users.c.id, ledger_accounts.c.balance).join(
+        ledger_accounts, ledger_accounts.c.user_id == users.c.id
+    )
+    gone_with_credits = users.c.deleted_at.is_not(None) & (ledger_accounts.c.balance != 0)
+    sentence = "the user is deleted, but has {balance} credits"
+    yield from yield_violations(tx, "has_living_owner", "user", balances.where(gone_with_credits), sentence)
+    member = users.alias("member")
+    owners = (
+        exists()
+        .where((memberships.c.organization_id == users.c.organization_id) & (memberships.c.role == OWNER))
+        .where((member.c.id == memberships.c.user_id) & member.c.deleted_at.is_(None))
+    )
+    accounts: Select[Any] = select(users.c.id, users.c.organization_id).where(
+        users.c.is_organization & users.c.deleted_at.is_(None) & ~owners
+    )
+    sentence = "no living user owns its organization {organization_id}"
+    yield from yield_violations(tx, "has_living_owner", "user", accounts, sentence)
 
 
 def _check_sign_ins(tx: Tx) -> Iterator[Violation]:

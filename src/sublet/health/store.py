@@ -22,9 +22,8 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from sublet.db import Prepared, Tx
+from sublet.db import Prepared, Tx, insert_into
 from sublet.health.model import Finding, Health, HealthChange, Level
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata
@@ -90,16 +89,11 @@ def _row(health: Health) -> dict[str, Any]:
     return {**asdict(health), "findings": [asdict(each) for each in health.findings]}
 
 
-def _insert(tx: Tx, table: Table) -> Any:
-    """Return an INSERT of this dialect that supports ON CONFLICT DO NOTHING."""
-    return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
-
-
 def insert_health(tx: Tx, health: Sequence[Health]) -> None:
     """Add names to check. Existing rows stay unchanged."""
     if health:
         tx.connection.execute(
-            _insert(tx, delegation_health).on_conflict_do_nothing(), [_row(each) for each in health]
+            insert_into(tx, delegation_health).on_conflict_do_nothing(), [_row(each) for each in health]
         )
 
 
@@ -282,7 +276,7 @@ def list_changes(tx: Tx, subdomain_id: int) -> list[HealthChange]:
 def lock_addresses(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
     """Return `held_until` and `booked_until` of these addresses, and lock them, sorted to prevent deadlocks."""
     rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
-    tx.connection.execute(_insert(tx, health_targets).on_conflict_do_nothing(), rows)
+    tx.connection.execute(insert_into(tx, health_targets).on_conflict_do_nothing(), rows)
     query = (
         select(health_targets)
         .where(health_targets.c.address.in_(addresses))

@@ -6,7 +6,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 
-from sublet.dns.names import InvalidName, parse_host_name
+from sublet.accounts.mailbox import canonical_address
 from sublet.mail.html import html_of
 from sublet.mail.model import Mail
 
@@ -21,11 +21,11 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     control characters in header values become spaces, so that a user's text can't add a header.
 
     Raises:
-        ValueError: the recipient is not an address.
+        InvalidAddress: the recipient is not an address.
     """
     message = EmailMessage(policy=_POLICY)
     message["From"] = Address(display_name=one_line(sender_name), addr_spec=sender)
-    local, _, domain = envelope_address(mail.recipient).rpartition("@")
+    local, _, domain = canonical_address(mail.recipient).rpartition("@")
     message["To"] = Address(username=local, domain=domain)  # `addr_spec` refuses non-ASCII addresses
     message["Subject"] = one_line(mail.subject)[:SUBJECT_CHARACTERS_MAX]
     message["Date"] = format_datetime(mail.created_at)
@@ -48,21 +48,6 @@ def message_id(mail: Mail, domain: str) -> str:
 def _digest(mail: Mail) -> str:
     identity = f"{mail.id} {mail.reference} {mail.created_at.isoformat()}"
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
-
-
-def envelope_address(address: str) -> str:
-    """Return an address with its domain in A-labels, for servers without SMTPUTF8. The local part is unchanged.
-
-    Raises:
-        ValueError: `address` is not an e-mail address.
-    """
-    local, at, domain = address.rpartition("@")
-    if not at or not local or not address.isprintable():
-        raise ValueError("not an e-mail address")
-    try:
-        return f"{local}@{parse_host_name(domain)}"
-    except InvalidName as error:
-        raise ValueError("not an e-mail address") from error
 
 
 def one_line(text: str) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from sublet.db import Tx
+from sublet.db import Tx, insert_into
 from sublet.mail.operator_mail import Notice
 from sublet.mail.store import mails
 from sublet.schema import BIG_ID, Instant, metadata
@@ -34,9 +33,8 @@ _WAITING = operator_notices.c.mail_id.is_(None)
 
 def insert_notice(tx: Tx, *, reference: str, kind: str, text: str, quoted: str, user_id: int | None) -> None:
     """Store a notice. Do nothing if the reference exists already."""
-    dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
     row = {"reference": reference, "kind": kind, "text": text, "quoted": quoted, "user_id": user_id}
-    added = dialect.insert(operator_notices).values(**row, created_at=tx.now)
+    added = insert_into(tx, operator_notices).values(**row, created_at=tx.now)
     tx.connection.execute(added.on_conflict_do_nothing())
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import structlog
 
+from sublet.accounts.mailbox import canonical_address
 from sublet.config import Settings, SettingsError, parse_mail_from
-from sublet.mail.compose import compose, envelope_address, one_line
+from sublet.mail.compose import compose, one_line
 from sublet.mail.model import Mail
 from sublet.mail.transport import NotSent, ServerAway
 from sublet.secret import Secret
@@ -169,8 +170,8 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
 def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
     try:
         message = compose(mail, server.sender_name, server.sender)
-        recipient = envelope_address(mail.recipient)
-    except ValueError:
+        recipient = canonical_address(mail.recipient)
+    except ValueError:  # also raised by `Address` of the standard library
         raise NotSent("No mail can be sent to this address.", permanent=True) from None
     policy, options = SMTP.clone(cte_type="7bit"), []
     if not recipient.isascii():

@@ -50,6 +50,7 @@ mails = Table(
     ),
     sqlite_autoincrement=True,
 )
+Index("ix_mails_recipient_created_at", mails.c.recipient, mails.c.created_at)
 WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
 
@@ -162,6 +163,15 @@ def count_waiting(tx: Tx) -> Outbox:
     """Return the number of waiting mails, and the time at which the oldest was enqueued."""
     query = select(func.count(), func.min(mails.c.created_at)).where(WAITING)
     return Outbox(*tx.connection.execute(query).one())
+
+
+def count_requested(tx: Tx, recipient: str, since: datetime) -> int:
+    """Return the number of codes, invitations and offers of names that were mailed to an address since an instant."""
+    of_request = mails.c.reference.like("code:%") | mails.c.reference.like("name_transfer:%:offer")
+    query = select(func.count()).where(
+        (mails.c.recipient == recipient) & (mails.c.created_at > since) & of_request
+    )
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:

@@ -11,7 +11,7 @@ from sublet.accounts.tokens import IssuedToken, digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.config import Settings
-from sublet.db import Tx
+from sublet.db import Outdated, Tx
 from sublet.errors import SignUpClosed
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
@@ -45,14 +45,17 @@ def accept_invitation(
         SignUpClosed: the address has no account, and `opens_accounts` is false.
         ValidationFailed: the name is invalid.
     """
-    found = store.lock_by_link(tx, digest(code))
+    found = store.find_by_link(tx, digest(code))
     if found is None or found.purpose != MEMBERSHIP or found.organization_id is None or found.role is None:
         return None
     organization = find_organization(tx, found.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
     user = find_user_by_email(tx, found.email)
     lock_members(tx, organization, {user.id} if user is not None else set())
-    # Read after the lock: the owner who sent the invitation may have revoked it or left the organization.
+    if find_user_by_email(tx, found.email) != user:
+        raise Outdated  # The user was deleted, got another address, or opened the account, before this transaction had its locks.
+    store.lock_code(tx, found.id)
+    # Read after the locks: the owner who sent the invitation may have revoked it or left the organization.
     if store.find_open_invitation(tx, organization.id, found.id) is None:
         return None
     issued = None

@@ -6,7 +6,7 @@ from sublet.accounts.memberships import lock_members
 from sublet.accounts.model import Membership, User
 from sublet.accounts.roles import OWNER, ROLES, SCOPES_OF
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import Outdated, Tx
 from sublet.errors import (
     Conflict,
     FieldError,
@@ -74,7 +74,7 @@ def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None
         Conflict: the organization is a user's own, and only the operator changes its members.
         SessionInvalid: the session ended after the request was authenticated.
     """
-    refuse_suspended(_find_acting_user(tx, actor))
+    refuse_suspended(find_acting_user(tx, actor))
     # The user isn't locked here, because `lock_members` locks all users in the order of their ids.
     found = find_own_membership(tx, actor, identifier)
     lock_members(tx, found.organization, {found.user.id, *(each for each in other_ids if each is not None)})
@@ -91,6 +91,21 @@ def lock_as_owner(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None)
     """
     found = lock_as_member(tx, actor, identifier, *other_ids)
     refuse_unless_owner(found)
+    return found
+
+
+def lock_all_as_owner(tx: Tx, actor: Actor, identifier: str) -> Membership:
+    """Lock like `lock_as_owner`, and lock all members too, so that none of them gets a token for the organization until the commit.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
+        Outdated: the members changed while this transaction waited.
+    """
+    organization_id = parse_id(identifier) or 0
+    seen = membership_store.list_member_ids(tx, organization_id)
+    found = lock_as_owner(tx, actor, identifier, *seen)
+    if membership_store.list_member_ids(tx, organization_id) != seen:
+        raise Outdated
     return found
 
 
@@ -138,7 +153,12 @@ def check_role(actor: Actor, role: str | None, present: str | None = None) -> li
     return [FieldError("role", "exceeds_token", sentence)]
 
 
-def _find_acting_user(tx: Tx, actor: Actor) -> User:
+def find_acting_user(tx: Tx, actor: Actor) -> User:
+    """Return the user who sent the request, without a lock.
+
+    Raises:
+        NotFound: the actor is not a user.
+    """
     user = store.find_user(tx, actor.user_id) if actor.user_id is not None else None
     if user is None:
         raise NotFound("There is no such user. Check the token.")

@@ -19,6 +19,7 @@ from sublet.mail.templates import render
 from sublet.organizations.find import check_role, lock_as_owner
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
+from sublet.sign_up.mailbox_limit import refuse_full_mailbox
 from sublet.sign_up.sign_up import CONFIRM_PATH
 
 DAY = timedelta(days=1)
@@ -39,7 +40,8 @@ def invite_member(
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         ValidationFailed: all invalid fields: email, role; a role that allows more than the token (`exceeds_token`).
         Conflict: a member has this address.
-        RateLimited: the organization has sent, or the address has got, the maximum number of invitations within 24 hours.
+        RateLimited: the address got too many mails from all requests within an hour; the organization has sent, or the address has got, the
+            maximum number of invitations within 24 hours.
     """
     own = lock_as_owner(tx, actor, identifier)
     organization = own.organization
@@ -50,7 +52,7 @@ def invite_member(
     member_id = membership_store.find_member_id(tx, organization.id, email)
     if member_id is not None:
         raise Conflict(f"{email} is already a member. Change the role with PATCH …/members/{member_id}.")
-    store.delete_expired(tx)
+    refuse_full_mailbox(tx, email)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_invitations(tx, organization.id):
         if each.email == email:

@@ -21,9 +21,8 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from sublet.db import Prepared, Tx
+from sublet.db import Prepared, Tx, insert_into
 from sublet.processes.model import Lease, Process
 from sublet.schema import BIG_ID, Instant, metadata
 
@@ -79,8 +78,7 @@ def lock_lease(tx: Tx, name: str) -> Lease | None:
 
 def insert_lease(tx: Tx, lease: Lease) -> bool:
     """Store a new lease. Return False if another process has just stored a lease of this name."""
-    insert_into = postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert
-    added = insert_into(leases).values(**asdict(lease)).on_conflict_do_nothing().returning(leases.c.name)
+    added = insert_into(tx, leases).values(**asdict(lease)).on_conflict_do_nothing().returning(leases.c.name)
     return tx.connection.execute(added).first() is not None
 
 

@@ -12,7 +12,7 @@ from sublet.credits.model import Outcome
 from sublet.credits.store import lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
-from sublet.organizations.find import lock_as_owner
+from sublet.organizations.find import lock_all_as_owner
 from sublet.organizations.notices import notify_members
 from sublet.registry import erasure_store as store
 from sublet.sign_up.store import list_open_invitations, use_code
@@ -36,24 +36,24 @@ def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | No
     from the organization, so that the slug is free again. The audit keeps them.
 
     Raises, in this order:
-        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
+        AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_all_as_owner`.
         Conflict: the operator suspended the organization or one of its names.
         Conflict: `confirm` is missing; the message and `details` have the numbers of members, names and credits.
         ValidationFailed: `confirm` is not the organization's slug.
     """
-    own = lock_as_owner(tx, actor, identifier)
+    own = lock_all_as_owner(tx, actor, identifier)
     organization = own.organization
     account = find_account(tx, organization.id)
     assert account is not None  # noqa: S101 - locked
     held, balance = store.list_held(tx, account.id), lock_balance(tx, account.id)
     _refuse_suspended(organization, account, held)
     _refuse_unconfirmed(tx, organization, held, balance, confirm)
-    _purge(tx, actor, held)
-    if balance:
+    if balance:  # before the names, because balances are locked before names
         entry = NewEntry(
             account.id, "adjustment", -balance, next_reference(tx, account, "adjustment"), _FORFEITED
         )
         post_entry(tx, actor, account, "credits.adjust", entry)
+    _purge(tx, actor, held)
     for ticket in list_own(
         tx, Actor("user", user_id=account.id), TicketFilter(archived=False), _TICKETS_MAX, None
     ):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.membership_store import count_members, find_account, list_memberships, list_owners
+from sublet.accounts.memberships import lock_with_organizations
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.counted import counted
@@ -31,6 +32,9 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         Conflict: `confirm` is missing; the message and `details` have the numbers of names and credits.
         ValidationFailed: `confirm` is not the user's address.
     """
+    if actor.user_id is not None:
+        # All locks at once, in their order. The checks below read after them.
+        lock_with_organizations(tx, actor.user_id)
     user = lock_acting_user(tx, actor)
     held = store.list_held(tx, user.id)
     suspended = [each for each in held if each.suspended_at is not None]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sublet import audit
 from sublet.accounts import store as account_store
-from sublet.accounts.find import lock_user, refuse_account
+from sublet.accounts.find import find_user, lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships
-from sublet.accounts.memberships import remove_member_if_any
+from sublet.accounts.memberships import lock_with_organizations, remove_member_if_any
 from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.tokens import revoke_token
 from sublet.audit import Actor
@@ -62,6 +62,7 @@ def delete_user(
 
     Not checked: other users' texts about the user (`erasure_store.find_mentions` finds them), backups and logs.
     """
+    lock_with_organizations(tx, find_user(tx, identifier).id)
     user = lock_user(tx, identifier)
     refuse_account(user)
     identities = store.list_identities(tx, user.id)
@@ -83,9 +84,7 @@ def delete_user(
         )
     for membership in list_memberships(tx, user.id):
         _leave(tx, actor, membership)
-    _trash_names(tx, actor, held)
-    end_transfers_to(tx, actor, user, [user.email])
-    if balance:
+    if balance:  # before the names, because balances are locked before names
         reference = next_reference(tx, user, "adjustment")
         post_entry(
             tx,
@@ -94,6 +93,8 @@ def delete_user(
             "credits.adjust",
             NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
         )
+    _trash_names(tx, actor, held)
+    end_transfers_to(tx, actor, user, [user.email])
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
             revoke_token(tx, actor, token.id)

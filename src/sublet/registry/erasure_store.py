@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from sublet.accounts.fields import normalise_email
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
@@ -48,7 +49,7 @@ def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
 
 
 def list_identities(tx: Tx, user_id: int) -> set[str]:
-    """Return all present and former e-mail addresses and names of a user, in lower case."""
+    """Return all present and former e-mail addresses and names of a user, in lower case, and the addresses' canonical forms too."""
     row = tx.connection.execute(select(users.c.email, users.c.name).where(users.c.id == user_id)).one()
     found = {str(each) for each in row}
     query = select(audit_events.c.before, audit_events.c.after).where(_events_of("user", [user_id]))
@@ -60,7 +61,8 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
             for name in ("email", "name")
             if name in values
         )
-    return {each.lower() for each in found}
+    # Events from before addresses were canonical have other spellings.
+    return {each.lower() for each in found} | {normalise_email(each) for each in found}
 
 
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:

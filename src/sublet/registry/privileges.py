@@ -107,12 +107,11 @@ API = Role(
         "mailed_codes": _ADD | _DELETE | _update("tries", "used_at"),
         "solved_challenges": _ADD | _DELETE,
         "device_requests": _ADD | _DELETE | _update("state", "user_id", "may_spend", "polled_at"),
-        # UPDATE is for locking.
-        "signing_keys": _READ | _update("name"),
+        "signing_keys": _READ,
         # The API adds mails, but may not read their texts.
         "mails": {
             "INSERT": WHOLE_TABLE,
-            "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at"),
+            "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at", "created_at"),
             "UPDATE": ("recipient", "subject", "text", "error", "next_attempt_at", "given_up_at"),
         },
         "operator_notices": {"INSERT": WHOLE_TABLE, "SELECT": ("id", "user_id", "mail_id")} | _DELETE,

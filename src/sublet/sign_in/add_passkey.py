@@ -22,7 +22,7 @@ from sublet.sign_in.passkeys import (
     registration_purpose,
     verify_registration,
 )
-from sublet.sign_up.store import find_signing_key, insert_solved_challenge, lock_sign_ups
+from sublet.sign_up.store import find_signing_key, insert_solved_challenge
 
 PASSKEYS_MAX = 20
 CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session. Get a new challenge from POST /passkeys/challenge."
@@ -67,7 +67,6 @@ def add_passkey(
         new = verify_registration(credential, site, challenge)
     except PasskeyRefused:
         raise _refusal(CHALLENGE_SENTENCE) from None
-    lock_sign_ups(tx)
     if not insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
         raise _refusal(CHALLENGE_SENTENCE)
     try:

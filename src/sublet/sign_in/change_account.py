@@ -16,6 +16,7 @@ from sublet.mail.templates import render
 from sublet.sign_in.notices import notify
 from sublet.sign_up import store
 from sublet.sign_up.codes import NEW_ADDRESS, TRIES_MAX, VALID_FOR, matches_code, new_code
+from sublet.sign_up.mailbox_limit import refuse_full_mailbox
 from sublet.sign_up.sign_up import check_disposable
 
 CODES_PER_HOUR = 5
@@ -41,7 +42,7 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        RateLimited: the user requested too many codes for a new address.
+        RateLimited: the user requested too many codes for a new address, or the new address got too many mails from all requests.
     """
     user = lock_acting_user(tx, actor)
     values, email = _check_change(change)
@@ -74,12 +75,12 @@ def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]
 
 
 def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url: str) -> None:
-    store.lock_sign_ups(tx)
     if store.count_of_user(tx, user.id, NEW_ADDRESS, tx.now - HOUR) >= CODES_PER_HOUR:
         raise RateLimited(
             f"You requested more than {CODES_PER_HOUR} codes for a new address within an hour. Wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
+    refuse_full_mailbox(tx, email)
     new = new_code()
     is_taken = account_store.find_user_by_email(tx, email) is not None
     code_id = store.insert_code(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sublet.accounts.sessions import MAIL, OPERATOR, PASSKEY
-from sublet.accounts.store import lock_user
+from sublet.accounts.store import find_user, lock_user
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.sign_in import store
@@ -44,7 +44,7 @@ def identify_by_code(
 
 
 def _user_of(tx: Tx, found: MailedCode | None) -> IdentifiedUser | None:
-    user = lock_user(tx, found.user_id) if found is not None and found.user_id is not None else None
+    user = find_user(tx, found.user_id) if found is not None and found.user_id is not None else None
     if found is None or user is None or user.deleted_at is not None or user.email != found.email:
         return None
     return IdentifiedUser(user, OPERATOR if found.purpose == OPERATOR_LINK else MAIL)
@@ -60,19 +60,19 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
     key = code_store.find_signing_key(tx)
     try:
         challenge = check_challenge(key, credential, SIGN_IN_CHALLENGE, tx.now)
-        passkey = store.lock_passkey(tx, credential_id_of(credential))
-        if passkey is None:
+        seen = store.find_by_credential_id(tx, credential_id_of(credential))
+        user = lock_user(tx, seen.user_id) if seen is not None else None
+        passkey = store.lock_passkey(tx, seen.id) if seen is not None else None
+        if passkey is None or user is None:
             return None
         sign_count = verify_use(credential, passkey, user_handle(passkey.user_id), site, challenge)
     except PasskeyRefused:
         return None
-    code_store.lock_sign_ups(tx)
     if not code_store.insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
         return None
     store.update_passkey_use(tx, passkey.id, sign_count)
     store.delete_recovery(tx, passkey.user_id)
-    user = lock_user(tx, passkey.user_id)
-    return IdentifiedUser(user, PASSKEY) if user is not None and user.deleted_at is None else None
+    return IdentifiedUser(user, PASSKEY) if user.deleted_at is None else None
 
 
 def code_refusal() -> Exception:

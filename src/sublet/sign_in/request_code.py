@@ -4,19 +4,18 @@ from datetime import timedelta
 
 from sublet.accounts.fields import check_email
 from sublet.accounts.store import find_user_by_email
-from sublet.db import Tx
+from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import RateLimited, validation_failed
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_IN, VALID_FOR, new_code
+from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
 
 NETWORK_PER_HOUR = 30
 """The maximum number of codes that a network may request in an hour."""
 MAILS_PER_HOUR = 5
-"""The maximum number of codes that an address gets in an hour at the request of one network."""
-MAILS_OF_ALL_PER_HOUR = 20
-"""The maximum number of codes that an address gets in an hour. Above `MAILS_PER_HOUR`, so that one network can't use up a person's codes."""
+"""The maximum number of codes that an address gets in an hour at the request of one network. `SIGN_IN_MAILS_PER_HOUR` is the limit of all."""
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
@@ -38,14 +37,14 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
     email, errors = check_email(email)
     if errors:
         raise validation_failed(errors)
-    store.lock_sign_ups(tx)
+    count = lock_and_count_mails(tx, email)
     _limit_network(tx, network)
     mailed = store.list_requests_for(tx, email, (SIGN_IN,), tx.now - HOUR)
     of_network = [each for each in mailed if each.network == network]
     if (
         (mailed and mailed[0].at > tx.now - PAUSE)
         or len(of_network) >= MAILS_PER_HOUR
-        or len(mailed) >= MAILS_OF_ALL_PER_HOUR
+        or count >= SIGN_IN_MAILS_PER_HOUR
     ):
         return
     user = find_user_by_email(tx, email)
@@ -74,6 +73,7 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
 def _limit_network(tx: Tx, network: str) -> None:
     if not network:
         return
+    lock_text(tx, LockedKind.NETWORK, network)
     count, _ = store.count_of_network(tx, network, (SIGN_IN,), tx.now - HOUR)
     if count >= NETWORK_PER_HOUR:
         raise RateLimited(

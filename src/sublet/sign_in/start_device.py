@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from sublet.accounts.fields import check_text
 from sublet.accounts.tokens import digest
-from sublet.db import Tx
+from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import RateLimited, validation_failed
 from sublet.secret import Secret
 from sublet.sign_in import device_store
@@ -15,7 +15,6 @@ from sublet.sign_in.devices import (
     new_user_code,
     user_code_digest,
 )
-from sublet.sign_up.store import lock_sign_ups
 
 NETWORK_PER_HOUR = 30
 """The maximum number of requests from a network in an hour."""
@@ -42,7 +41,8 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
     name, errors = check_text("name", name)
     if errors:
         raise validation_failed(errors)
-    lock_sign_ups(tx)
+    if network:
+        lock_text(tx, LockedKind.NETWORK, network)
     if network and device_store.count_of_network(tx, network, tx.now - HOUR) >= NETWORK_PER_HOUR:
         raise RateLimited(
             f"More than {NETWORK_PER_HOUR} programs requested a token from your network within an hour. Wait an hour, or create a "

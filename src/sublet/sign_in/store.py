@@ -95,9 +95,16 @@ def find_passkey(tx: Tx, passkey_id: int) -> Passkey | None:
     return Passkey(*row) if row is not None else None
 
 
-def lock_passkey(tx: Tx, credential_id: str) -> Passkey | None:
-    """Return the passkey with this credential id, or None, and lock it."""
-    query = select(*_PASSKEY).where(passkeys.c.credential_id == credential_id).with_for_update()
+def find_by_credential_id(tx: Tx, credential_id: str) -> Passkey | None:
+    """Return the passkey with this credential id, or None."""
+    query = select(*_PASSKEY).where(passkeys.c.credential_id == credential_id)
+    row = tx.connection.execute(query).one_or_none()
+    return Passkey(*row) if row is not None else None
+
+
+def lock_passkey(tx: Tx, passkey_id: int) -> Passkey | None:
+    """Return the passkey with this id, and lock it. Return None if it was deleted. Lock its user first."""
+    query = select(*_PASSKEY).where(passkeys.c.id == passkey_id).with_for_update()
     row = tx.connection.execute(query).one_or_none()
     return Passkey(*row) if row is not None else None
 

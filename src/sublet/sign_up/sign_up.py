@@ -17,7 +17,7 @@ from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens import IssuedToken, issue_token
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import LockedKind, Tx, lock_text
 from sublet.dns.names import ancestors
 from sublet.errors import Conflict, FieldError, RateLimited, validation_failed
 from sublet.mail.outbox import enqueue_to
@@ -32,6 +32,7 @@ from sublet.sign_up.codes import (
     NewCode,
     new_code,
 )
+from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import use_code, use_link
 
@@ -39,8 +40,6 @@ PROVEN_PER_HOUR = 30
 """The maximum number of sign-ups from a network in an hour with a solved challenge."""
 UNPROVEN_PER_HOUR = 3
 """The maximum number of sign-ups from a network in an hour without a solved challenge."""
-MAILS_PER_HOUR = 5
-"""The maximum number of codes that an address gets in an hour."""
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
@@ -75,8 +74,8 @@ class SignedUp:
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     """Mail a code to an address. If the address already has an account, the mail says so, and the code has no effect.
 
-    If the address got a code within the last minute, or five within an hour, the function silently mails nothing: an error would reveal that
-    another person has requested codes for the address.
+    If the address got a code within the last minute, or the maximum of mails within an hour, the function silently mails nothing: an error
+    would reveal that another person has requested mails to the address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
@@ -87,11 +86,10 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     errors = [*errors, *name_errors] or check_disposable(email)
     if errors:
         raise validation_failed(errors)
-    store.lock_sign_ups(tx)
+    count = lock_and_count_mails(tx, email)
     _use_challenge(tx, request.solved)
     _limit_network(tx, request)
-    mailed = store.list_requests_for(tx, email, PURPOSES, tx.now - HOUR)
-    if len(mailed) >= MAILS_PER_HOUR or (mailed and mailed[0].at > tx.now - PAUSE):
+    if count >= MAILS_PER_HOUR or store.list_requests_for(tx, email, PURPOSES, tx.now - PAUSE):
         return
     new = new_code()
     code_id = store.insert_code(
@@ -143,7 +141,7 @@ def invite(
     _mail(tx, code_id, email, new, public_url, "invitation", name=name)
     after = {"email": email, "organization_id": joined.id if joined else None}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
-    found = store.lock_by_link(tx, new.link_digest)
+    found = store.find_by_link(tx, new.link_digest)
     assert found is not None  # noqa: S101 - just added
     return found
 
@@ -194,6 +192,7 @@ def _use_challenge(tx: Tx, solved: SolvedChallenge | None) -> None:
 def _limit_network(tx: Tx, request: SignUp) -> None:
     if not request.network:
         return
+    lock_text(tx, LockedKind.NETWORK, request.network)
     count, unproven = store.count_of_network(tx, request.network, PURPOSES, tx.now - HOUR)
     if count >= PROVEN_PER_HOUR:
         raise RateLimited(

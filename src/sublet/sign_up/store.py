@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from sublet.accounts.roles import OWNER
 from sublet.accounts.store import memberships, users
-from sublet.db import Tx
+from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
 from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode
@@ -76,19 +76,11 @@ def find_signing_key(tx: Tx) -> str:
     return str(tx.connection.execute(query).scalar_one())
 
 
-def lock_sign_ups(tx: Tx) -> None:
-    """Serialize sign-ups and sign-ins until the transaction ends, so that the limits count every earlier request."""
-    query = select(signing_keys.c.name).where(signing_keys.c.name == CHALLENGES)
-    tx.connection.execute(query.with_for_update()).one()
-
-
 def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> bool:
-    """Store that a challenge was used. Return False if it was used before. Call `lock_sign_ups` first."""
-    query = select(solved_challenges.c.signature).where(solved_challenges.c.signature == signature)
-    if tx.connection.execute(query).first() is not None:
-        return False
-    tx.connection.execute(insert(solved_challenges).values(signature=signature, expires_at=expires_at))
-    return True
+    """Store that a challenge was used. Return False if it was used before."""
+    row = {"signature": signature, "expires_at": expires_at}
+    added = insert_into(tx, solved_challenges).values(row).on_conflict_do_nothing()
+    return tx.connection.execute(added.returning(solved_challenges.c.signature)).first() is not None
 
 
 def delete_expired(tx: Tx) -> None:
@@ -191,24 +183,30 @@ def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def lock_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
-    """Return the code whose link's token has this digest, or None, and lock it."""
-    return _locked(tx, mailed_codes.c.link_digest == link_digest)
+def find_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
+    """Return the code whose link's token has this digest, or None. Lock its user, then the code (`lock_code`), before you use it."""
+    return _newest(tx, mailed_codes.c.link_digest == link_digest)
 
 
-def lock_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | None:
-    """Return the newest code of an address for these purposes, or None, and lock it."""
-    return _locked(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+def find_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | None:
+    """Return the newest code of an address for these purposes, or None. Lock its user, then the code (`lock_code`), before you use it."""
+    return _newest(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+
+
+def lock_code(tx: Tx, code_id: int) -> MailedCode | None:
+    """Return the code with this id, and lock it. Return None if it was deleted."""
+    return _newest(tx, mailed_codes.c.id == code_id, is_locked=True)
 
 
 def lock_newest_of_user(tx: Tx, user_id: int, purpose: str) -> MailedCode | None:
     """Return the newest code of a user for a purpose, or None, and lock it."""
-    return _locked(tx, (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose))
+    of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
+    return _newest(tx, of_user, is_locked=True)
 
 
-def _locked(tx: Tx, condition: Any) -> MailedCode | None:
-    query = select(*_CODE).where(condition).order_by(mailed_codes.c.id.desc()).limit(1).with_for_update()
-    row = tx.connection.execute(query).one_or_none()
+def _newest(tx: Tx, condition: Any, *, is_locked: bool = False) -> MailedCode | None:
+    query = select(*_CODE).where(condition).order_by(mailed_codes.c.id.desc()).limit(1)
+    row = tx.connection.execute(query.with_for_update() if is_locked else query).one_or_none()
     return MailedCode(*row) if row is not None else None
 
 

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import ipaddress
 import re
+import unicodedata
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -155,24 +156,32 @@ def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
 
 
 def parse_mail_address(text: str) -> str:
-    """Return a mail address in lower case, without surrounding spaces.
+    """Return a mail address in its canonical form: one text for one mailbox.
+
+    The domain is in A-labels without a final dot (`parse_host`). The part before the `@` is in lower case and in Unicode's form NFC.
+    Surrounding spaces are removed. Dots and tags (`+shop`) are kept.
 
     Raises:
         ValueError: it is no address, has a quoted local part, is too long, or its domain is no host name.
     """
-    address = text.strip().lower()
-    local, at, domain = address.rpartition("@")
+    local, at, domain = text.strip().rpartition("@")
     if not at or not local or "@" in local:
         raise ValueError(f"`{_shown(text)}` is not a mail address. Give one such as name@example.net.")
+    too_long = ValueError(
+        f"A mail address has at most {_MAIL_CHARACTERS_MAX} characters, {_LOCAL_PART_CHARACTERS_MAX} before the @. Give a shorter one."
+    )
+    if (
+        len(local) > _MAIL_CHARACTERS_MAX
+    ):  # checked before the normalization, whose work grows with the length
+        raise too_long
+    local = unicodedata.normalize("NFC", local.lower())
     if not local.isprintable() or _NO_LOCAL_PART_CHARACTER.search(local):
         raise ValueError(
             f"`{_shown(text)}` has a character before the @ that is not allowed in a mail address. Remove it."
         )
+    address = f"{local}@{parse_host(domain)}"
     if len(address) > _MAIL_CHARACTERS_MAX or len(local) > _LOCAL_PART_CHARACTERS_MAX:
-        raise ValueError(
-            f"A mail address has at most {_MAIL_CHARACTERS_MAX} characters, {_LOCAL_PART_CHARACTERS_MAX} before the @. Give a shorter one."
-        )
-    parse_host(domain)
+        raise too_long
     return address
 
 

@@ -10,6 +10,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, RateLimited, TransferPending, validation_failed
 from sublet.mail.outbox import enqueue, enqueue_to
 from sublet.mail.templates import render
+from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, lock_and_count_mails
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
@@ -119,6 +120,8 @@ def _refuse_over_pushes_per_day(tx: Tx, user: User) -> None:
 
 def _may_mail(tx: Tx, user: User, email: str) -> bool:
     """True if the limits allow a mail to the address. Otherwise only GET /transfers shows the offer. The sender doesn't see the difference."""
+    if lock_and_count_mails(tx, email) >= MAILS_PER_HOUR:
+        return False
     if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
         return False
     return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY

@@ -1,0 +1,48 @@
+"""The canonical form of an e-mail address: one text for one mailbox (rules; no SQL)."""
+
+import unicodedata
+
+from sublet.dns.names import InvalidName, parse_host_name, shown
+
+EMAIL_LENGTH_MAX = 254
+"""A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
+LOCAL_PART_LENGTH_MAX = 64
+_TOO_LONG = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter address."
+
+
+class InvalidAddress(ValueError):  # noqa: N818 - named like `InvalidName`
+    """The text is not an e-mail address; `str()` is a message for users."""
+
+
+def canonical_address(text: str) -> str:
+    r"""Return an address in the form in which it is stored, compared, limited and given to the SMTP server.
+
+    The domain is in A-labels after the mapping of UTS 46, without the final dot (`parse_host_name`). The part before the `@` is in lower
+    case and in Unicode's form NFC (RFC 6532, section 3.1). Surrounding spaces are removed. Dots and tags (`+shop`) before the `@` are kept,
+    because they distinguish mailboxes at some providers.
+
+    Not checked: that the address receives mail. Quoted local parts are refused.
+
+    Raises:
+        InvalidAddress: no `@`, or several; an unprintable character, a space or one of `"(),:;<>[\]` before the `@`; a domain that is not a
+            host name; more than 254 characters, or 64 before the `@`.
+    """
+    local, at, domain = text.strip().rpartition("@")
+    if not at or not local or "@" in local:
+        raise InvalidAddress(
+            f"`{shown(text)}` is not an e-mail address. Give an address such as name@example.net."
+        )
+    if len(local) > EMAIL_LENGTH_MAX:  # checked before the normalization, whose work grows with the length
+        raise InvalidAddress(_TOO_LONG)
+    local = unicodedata.normalize("NFC", local.lower())
+    if not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
+        raise InvalidAddress(
+            f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. Remove it."
+        )
+    try:
+        address = f"{local}@{parse_host_name(domain)}"
+    except InvalidName as error:
+        raise InvalidAddress(str(error)) from error
+    if len(address) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
+        raise InvalidAddress(_TOO_LONG)
+    return address
