@@ -36,6 +36,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
 from support.grown_registry import grow
 from support.postgresql import fresh_database
+from support.repetitions import share
 from support.running_service import running_service
 from support.serve_process import serve_process
 
@@ -173,8 +174,8 @@ def test_ids_of_deleted_rows_are_not_reused_after_a_copy(source: str, database_u
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("initialised", [False, True])
-@pytest.mark.parametrize("kill_after", ["organizations", "terms", "commit"])
+@pytest.mark.parametrize("initialised", share([True], whole=[False, True]))
+@pytest.mark.parametrize("kill_after", share(["terms"], whole=["organizations", "terms", "commit"]))
 def test_a_killed_copy_leaves_the_target_unchanged(
     source: str, database_url: str, kill_after: str, initialised: bool
 ) -> None:

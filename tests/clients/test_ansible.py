@@ -115,6 +115,7 @@ def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
         assert sentence in result.get("msg", ""), result
 
 
+@pytest.mark.whole
 def test_random_configurations_need_no_change_the_second_time(
     service: RunningService, tmp_path: Path
 ) -> None:

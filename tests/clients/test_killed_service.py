@@ -6,7 +6,7 @@ from long.faults.killed_client import run
 from long.scenario import SQLITE, Trial
 from support.repetitions import share
 
-KILLS = share(5, whole=100)
+KILLS = share(2, whole=100)
 
 
 def test_each_name_is_paid_once_while_the_service_is_killed(tmp_path: Path) -> None:

@@ -318,6 +318,7 @@ def test_terraform_installs_the_provider_from_its_mirror(
     assert service.delegation("live.example.test") == NS
 
 
+@pytest.mark.whole
 def test_the_ds_records_of_a_name_follow_its_zone_or_not(
     service: RunningService, who: Registrant, tmp_path: Path
 ) -> None:

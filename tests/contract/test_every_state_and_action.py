@@ -210,6 +210,7 @@ def without_a_quota(subdomain: Subdomain, now: datetime, **facts: bool) -> tuple
     return allowed_actions(subdomain, now, **{**facts, "quota_left": True})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "broken", "trash", "told"),
     [

@@ -12,6 +12,8 @@ from page import BEGINS, ENDS, ROWS, table, write_page
 from registries import POSTGRESQL, SQLITE, registry_on
 from speed import Results
 
+from support.repetitions import share
+
 ROOT = Path(__file__).parents[2]
 NAMES = 100
 
@@ -66,7 +68,7 @@ def test_publishing_and_copy_save_their_reports(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite_only
-@pytest.mark.parametrize("database", [SQLITE, POSTGRESQL])
+@pytest.mark.parametrize("database", share([SQLITE], whole=[SQLITE, POSTGRESQL]))
 def test_a_registry_to_measure_is_consistent(database: str, tmp_path: Path) -> None:
     with registry_on(database, 2 * NAMES, tmp_path, grown=NAMES) as registry:
         command = [sys.executable, "-m", "sublet.cli.main", "doctor", "--json"]

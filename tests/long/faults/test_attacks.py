@@ -47,6 +47,7 @@ def test_slow_bodies_of_one_address_are_refused_and_others_are_answered(attacked
     assert measured.damage.succeeded == 0
 
 
+@pytest.mark.whole
 def test_pipelined_requests_cost_no_memory_and_others_are_answered(attacked: Attacked) -> None:
     measured = measure(PIPELINING, *attacked, 10.0)
     assert violations(measured) == [], report(PIPELINING, measured)

@@ -16,7 +16,7 @@ from sublet.accounts.users import add_user
 from sublet.doctor.checks import check_all
 from support.operator_registry import Registry, small_registry
 
-pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
+pytestmark = [pytest.mark.whole, pytest.mark.sqlite_only]
 SCRIPT = Path(__file__).parent / "killed_backup.py"
 STEPS_MAX = 20
 

@@ -9,7 +9,7 @@ from support.registry import Prepared, open_registry
 ROUNDS = 2
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_everything_keeps_an_owner_when_two_members_act_at_once(
     postgresql_server: str, postgresql_registry: Prepared
 ) -> None:

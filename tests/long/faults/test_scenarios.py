@@ -9,11 +9,12 @@ from long.faults.files_changed import CHANGES, FILES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
 from long.scenario import POSTGRESQL, SQLITE, NotPossibleError, Scenario, Trial
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=[SQLITE, POSTGRESQL])
+@pytest.fixture(params=share([SQLITE], whole=[SQLITE, POSTGRESQL]))
 def database(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -43,7 +44,7 @@ def test_a_failing_disk(tmp_path: Path) -> None:
 
 
 def test_changed_database_files_are_detected(tmp_path: Path) -> None:
-    run(FILES, tmp_path, SQLITE, len(CHANGES))
+    run(FILES, tmp_path, SQLITE, share(2, whole=len(CHANGES)))
 
 
 @pytest.mark.whole

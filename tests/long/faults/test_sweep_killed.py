@@ -173,6 +173,7 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
     assert serving.stop() == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", [1])
 def test_a_sweep_killed_many_times_does_each_step_once(tmp_path: Path, seed: int) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:

@@ -236,6 +236,7 @@ def test_a_publisher_without_the_lease_records_nothing(shop: Shop) -> None:
     shop.registry.run(_late_failure(shop))
 
 
+@pytest.mark.whole
 def test_a_late_publisher_without_the_epoch_check_fails_the_test(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
