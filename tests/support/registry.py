@@ -39,6 +39,7 @@ from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep.sweep import Swept, sweep
+from support.reading import reading
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +55,7 @@ class Registry:
     """A database with a frozen clock (`now`), with its users and platform domains by name."""
 
     run: Callable[[Any], Any]
+    url: str = ""
     db: Database = field(init=False)
     now: datetime = START
     users: dict[str, int] = field(default_factory=dict)
@@ -210,14 +212,12 @@ class Registry:
     def dump(self) -> Dump:
         """Return all rows of all tables without the commit marks, which each write adds."""
 
-        def rows(tx: Tx) -> Dump:
+        with reading(self.url) as connection:
             return {
-                table.name: sorted((tuple(row) for row in tx.connection.execute(select(table))), key=repr)
+                table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
                 for table in metadata.sorted_tables
                 if table.name != "commit_marks"
             }
-
-        return self.read(rows)
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
@@ -232,7 +232,8 @@ class Registry:
 
     def doctor(self) -> list[Violation]:
         """Return every broken invariant."""
-        return self.read(check_all, free_quota=FREE_QUOTA)
+        with reading(self.url) as connection:
+            return check_all(Tx(connection, self.now), free_quota=FREE_QUOTA)
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ class Prepared:
 @contextmanager
 def _opened(url: str) -> Iterator[Registry]:
     with asyncio.Runner() as runner:
-        registry = Registry(runner.run)
+        registry = Registry(runner.run, url)
         registry.db = open_database(url, lambda: registry.now, may_lose_writes=True)
         try:
             yield registry

@@ -35,6 +35,7 @@ from sublet.service.roles import Addresses, run_service
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 from support.child_keys import parse_dsset
+from support.reading import reading
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -221,11 +222,20 @@ class RunningService:
 
     def read(self, fn: Callable[[Tx], R]) -> R:
         """Run a function in a reading transaction, at the service's time."""
-        return self._run("read", fn)
+        with reading(self.settings.database_url) as connection:
+            return fn(Tx(connection, self.clock()))
 
     def write(self, fn: Callable[[Tx], R]) -> R:
         """Run a function in a writing transaction, to make changes that no verb makes."""
-        return self._run("write", fn)
+
+        async def run() -> R:
+            database = open_database(self.settings.database_url, self.clock, may_lose_writes=True)
+            try:
+                return await database.write(fn)
+            finally:
+                await database.close()
+
+        return asyncio.run(run())
 
     def pass_days(self, days: float) -> None:
         """Let any number of days pass, as if the operator had confirmed the time. The worker then does what is due."""
@@ -236,16 +246,6 @@ class RunningService:
     def believe_clock(self) -> None:
         """Store that the sweep has just run, without doing any due step."""
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
-
-    def _run(self, mode: str, fn: Callable[[Tx], R]) -> R:
-        async def run() -> R:
-            database = open_database(self.settings.database_url, self.clock, may_lose_writes=True)
-            try:
-                return await (database.read(fn) if mode == "read" else database.write(fn))
-            finally:
-                await database.close()
-
-        return asyncio.run(run())
 
     def doctor(self) -> list[Violation]:
         """Return every broken invariant that `sublet doctor` finds, at the service's time."""

@@ -1,6 +1,7 @@
 """Check that stored values have the types of their columns. PostgreSQL ensures this; SQLite stores any value in any column."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -9,6 +10,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Integer,
+    Select,
     String,
     Table,
     case,
@@ -39,13 +41,19 @@ def check_rows(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_malformed(tx: Tx, table: Table) -> Iterator[Violation]:
+    for object_id, name in tx.connection.execute(_malformed_rows(table)):
+        sentence = f"its {name} is not a valid {_type_name(table.c[name])}"
+        yield Violation("rows_are_readable", table.name, object_id, sentence)
+
+
+@cache
+def _malformed_rows(table: Table) -> Select[Any]:
+    """Return the query for the id and the first wrong column of each malformed row."""
     row_id = table.c.id if "id" in table.c else literal_column(f"{table.name}.rowid")
     wrong = {column.name: column.is_not(None) & _is_malformed(column) for column in table.c}
     first = case(*((condition, name) for name, condition in wrong.items()))
     query = select(type_coerce(row_id, String), first).where(or_(*wrong.values()))
-    for object_id, name in tx.connection.execute(query.execution_options(**STREAMED)):
-        sentence = f"its {name} is not a valid {_type_name(table.c[name])}"
-        yield Violation("rows_are_readable", table.name, object_id, sentence)
+    return query.execution_options(**STREAMED)
 
 
 def _is_malformed(column: Column[Any]) -> ColumnElement[bool]:
