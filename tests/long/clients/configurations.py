@@ -16,8 +16,9 @@ def _run(trial: Trial, program: str) -> Outcome:
     rng = random.Random(trial.seed)  # noqa: S311 - not for secrets
     with registry_on(trial) as url, running_service(url) as service:
         service.add_domain(DOMAIN)
-        who = service.add_user(credit_count=100 * trial.count, free_quota="10000")
         for first in range(0, trial.count, TOGETHER):
+            # A user of each run, because a user has at most 100 tokens, and starts 50 transfers a day.
+            who = service.add_user(f"ada{first}@example.org", credit_count=1000, free_quota="100")
             numbers = range(first, min(first + TOGETHER, trial.count))
             drawn: list[Configuration] = [draw_configuration(rng, each) for each in numbers]
             folder = trial.folder / f"{program}-{first}"
