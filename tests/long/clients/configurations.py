@@ -26,7 +26,7 @@ def _run(trial: Trial, program: str) -> Outcome:
             if program == "terraform":
                 check_terraform(Terraform(folder, service.base_url, who.token), drawn, rng)
             else:
-                check_ansible(Ansible(folder, service.base_url, who.token), drawn)
+                check_ansible(Ansible(folder, service.base_url, who.token), drawn, rng)
     return Outcome(f"{trial.count:,} configurations, no change in the second run")
 
 
@@ -39,8 +39,8 @@ TERRAFORM = Scenario(
 )
 ANSIBLE = Scenario(
     "ansible",
-    "Random names and tokens in random spellings. Check mode tells the changes of the real run, and neither has a change the second time. Counts "
-    "configurations.",
+    "Random names and tokens in random spellings, then some of them changed or absent. Check mode tells the changes of the real run, and the "
+    "second run has none. Counts configurations.",
     lambda trial: _run(trial, "ansible"),
     {SOAK: {SQLITE: 300}},
 )
