@@ -116,14 +116,12 @@ def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
 
 
 @pytest.mark.whole
-def test_random_configurations_need_no_change_the_second_time(
-    service: RunningService, tmp_path: Path
-) -> None:
+def test_check_mode_tells_what_random_configurations_change(service: RunningService, tmp_path: Path) -> None:
     service.add_domain(DOMAIN)
     who = service.add_user(credit_count=1000, free_quota="100")
     rng = random.Random(2)  # noqa: S311 - not for secrets
     configurations = [draw_configuration(rng, number) for number in range(5)]
-    check_ansible(Ansible(tmp_path, service.base_url, who.token), configurations)
+    check_ansible(Ansible(tmp_path, service.base_url, who.token), configurations, rng)
 
 
 def test_nothing_is_paid_without_max_credits(

@@ -99,7 +99,8 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
                 glue=glue,
             )
             assert service.delegation("blog.example.test") == {"ns1.blog.example.test"}
-            await _call(client, "set_delegation", fqdn="blog.example.test", ds_records=[DS])
+            spelled = f"blog.example.test. 1h IN DS ( {DS.upper()} )"
+            await _call(client, "set_delegation", fqdn="Blog.Example.Test.", ds_records=[spelled])
             kept = await _call(client, "set_delegation", fqdn="blog.example.test", nameservers=[*NS, *glue])
             assert (len(kept["ds_records"]), kept["glue"][0]["ipv4"]) == (1, "8.8.4.4"), (
                 "what isn't given stays"
@@ -178,7 +179,23 @@ WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "set_delegation",
         {"fqdn": "a.example.test", "glue": {"ns1.a.example.test": ["x"]}},
-        "`x` is not an IP address",
+        "`glue`: `x` is not an IP address",
+    ),
+    ("get_name", {"fqdn": "blog"}, "`fqdn`: `blog` is a single label. Give a full name"),
+    (
+        "register_name",
+        {"fqdn": "a.example.test", "nameservers": ["8.8.4.4"]},
+        "`nameservers`: `8.8.4.4` is an address. Give the name of the host.",
+    ),
+    (
+        "set_delegation",
+        {"fqdn": "a.example.test", "ds_records": ["2371 13 1 abcd"]},
+        "The digest type 1 is not accepted",
+    ),
+    (
+        "open_ticket",
+        {"subject": "Thanks", "message": "All is well.", "fqdn": "a..example.test"},
+        "`fqdn`: `a..example.test` has an empty label.",
     ),
     ("get_name", {}, "`fqdn` is missing. It is a text. The whole name, such as blog.example.net."),
     (

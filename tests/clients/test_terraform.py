@@ -68,6 +68,31 @@ data "sublet_availability" "taken" {
 }
 data "sublet_platform_domains" "all" {}
 data "sublet_account" "me" {}
+resource "sublet_subdomain" "gift" {
+  fqdn              = "gift.example.test"
+  registration_mode = "plus"
+  max_credits       = 5
+  coupon_code       = "welcome "
+}
+resource "sublet_organization" "guild" {
+  name = "Guild"
+}
+resource "sublet_organization_member" "bob" {
+  organization_id = sublet_organization.guild.id
+  email           = " Bob@Example.org"
+  role            = "member"
+}
+resource "sublet_token" "guild" {
+  organization_id = sublet_organization.guild.id
+  name            = "guild"
+  scopes          = ["subdomains:read"]
+}
+data "sublet_organization" "guild" {
+  id = sublet_organization.guild.id
+}
+data "sublet_organizations" "all" {
+  depends_on = [sublet_organization.guild]
+}
 """
 NONSENSE = """
 resource "sublet_subdomain" "blog" {
@@ -78,6 +103,16 @@ resource "sublet_subdomain" "blog" {
 resource "sublet_token" "ci" {
   name   = "ci"
   scopes = ["subdomains:read", "names:read"]
+}
+resource "sublet_token" "soon" {
+  name       = "soon"
+  scopes     = ["subdomains:read"]
+  expires_at = "tomorrow"
+}
+resource "sublet_organization_member" "bob" {
+  organization_id = "guild"
+  email           = "bob"
+  role            = "boss"
 }
 """.replace("DIGEST", DS.split()[-1])
 UNREACHABLE = """
@@ -181,13 +216,14 @@ def test_a_price_that_rose_after_the_plan_is_not_paid(
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
 
 
-def test_tokens_transfers_imports_and_data_sources(
+def test_all_other_resources_imports_and_data_sources(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
+    service.operator("coupon", "add", "WELCOME", "--percent", "50")
     service.register(who, "old.example.test", nameservers=["ns1.provider.example"])
     terraform.write(BLOG + OTHERS.replace("ROTATION", "1"))
     printed = terraform.apply()
-    assert "1 imported, 3 added, 0 changed" in printed
+    assert "1 imported, 7 added, 0 changed" in printed
     secret = terraform.state("sublet_token.ci")["secret"]
     assert secret not in printed
     assert service.call(secret, "GET", "/subdomains").status_code == 200
@@ -198,6 +234,14 @@ def test_tokens_transfers_imports_and_data_sources(
     assert terraform.state("data.sublet_platform_domains.all")["domains"] == ["example.test"]
     me = terraform.state("data.sublet_account.me")
     assert (me["credit_balance"], me["token_id"]) == (25, "1")
+    assert terraform.state("sublet_subdomain.gift")["price_credits"] == 5
+    assert service.call(who, "GET", "/credits").json()["credit_balance"] == 20
+    assert terraform.state("sublet_organization_member.bob")["state"] == "invited"
+    guild = terraform.state("sublet_organization.guild")
+    assert terraform.state("data.sublet_organizations.all")["ids"]["guild"] == guild["id"]
+    assert terraform.state("data.sublet_organization.guild")["members"] == {who.email: "owner"}
+    shown = service.call(terraform.state("sublet_token.guild")["secret"], "GET", "/me").json()
+    assert shown["organization"]["name"] == "Guild"
     assert terraform.planned() == {}
 
 
@@ -205,6 +249,7 @@ def test_tokens_transfers_imports_and_data_sources(
 def test_a_token_is_rotated_and_destroying_revokes_and_withdraws(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
+    service.operator("coupon", "add", "WELCOME", "--percent", "50")
     service.register(who, "old.example.test", nameservers=["ns1.provider.example"])
     terraform.write(BLOG + OTHERS.replace("ROTATION", "1"))
     terraform.apply()
@@ -215,6 +260,77 @@ def test_a_token_is_rotated_and_destroying_revokes_and_withdraws(
     terraform.apply("-destroy")
     assert service.call(who, "GET", "/tokens").json()["tokens"][0]["revoked_at"] is not None
     assert service.call(who, "GET", "/transfers").json()["transfers"][0]["state"] == "withdrawn"
+
+
+@pytest.mark.whole
+def test_an_organization_changes_is_imported_and_keeps_its_names(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    block = OTHERS[OTHERS.index('resource "sublet_organization" "guild"') :]
+    terraform.write(block)
+    terraform.apply()
+    guild = terraform.state("sublet_organization.guild")["id"]
+    block = block.replace('"member"', '"viewer"').replace('"Guild"', '"The Guild"')
+    terraform.write(block)
+    assert "2 changed" in terraform.apply()
+    service.add_user("bob@example.org")
+    service.operator("organization", "set-role", guild, "bob@example.org", "billing", "--reason", "test")
+    terraform.apply()
+    members = service.call(who, "GET", f"/organizations/{guild}/members").json()["members"]
+    assert {each["email"]: each["role"] for each in members} == {
+        who.email: "owner",
+        "bob@example.org": "viewer",
+    }
+
+    imports = {
+        "sublet_organization.guild": guild,
+        "sublet_organization_member.bob": f"{guild}/BOB@example.org",
+    }
+    terraform.run("state", "rm", *imports)
+    refused = terraform.run("import", "-no-color", "sublet_organization_member.bob", "guild")
+    assert "can't be imported by `guild`: `guild` is not an id" in " ".join(refused.text.split())
+    for address, identifier in imports.items():
+        done = terraform.run("import", "-no-color", address, identifier)
+        assert done.code == 0, done.text
+    assert terraform.planned() == {}
+
+    token = service.token_for(who, int(guild))
+    service.register(token, "guild.example.test", nameservers=sorted(NS))
+    assert (
+        "The Guild still has names or credits, which would be lost: 1 names, 0 credits"
+        in terraform.refused("destroy")
+    )
+    assert service.delegation("guild.example.test") == NS
+    service.call(token, "DELETE", "/subdomains/guild.example.test")
+    terraform.apply("-destroy")
+    assert service.call(who, "GET", f"/organizations/{guild}").status_code == 404
+
+
+def test_a_failure_after_a_registration_is_left_to_the_next_plan(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    """The name is neither lost from the state nor tainted: a tainted name would be destroyed, and leave the DNS."""
+    service.register(who, "back.example.test")  # comes back from the trash
+    service.call(who, "DELETE", "/subdomains/back.example.test")
+    block = BLOG.replace("  nameservers", "  max_credits = 10\n  auto_renew  = true\n  nameservers")
+    block += block.replace("Blog", "back").replace("blog", "back")
+    terraform.environment["SUBLET_TOKEN"] = service.issue_token(
+        who.email, "account:read", "subdomains:read", "subdomains:write"
+    )
+    terraform.write(block)
+    printed = " ".join(terraform.apply().replace("│", " ").split())
+    assert "Warning: Blog.Example.Test. is yours, but: " in printed
+    assert "Warning: back.Example.Test. is yours, but: " in printed
+    assert "The next plan shows what is left to change." in printed
+    assert service.delegation("blog.example.test") == service.delegation("back.example.test") == NS
+
+    terraform.environment["SUBLET_TOKEN"] = who.token
+    names = {"sublet_subdomain.blog", "sublet_subdomain.back"}
+    assert terraform.planned() == dict.fromkeys(names, "updated in-place")
+    terraform.apply()
+    renewal = service.call(who, "GET", "/subdomains/blog.example.test/auto-renew").json()["auto_renew"]
+    assert (renewal["enabled"], renewal["max_credits"]) == (True, 10)
+    assert service.delegation("blog.example.test") == NS
 
 
 @pytest.mark.whole
@@ -233,6 +349,10 @@ def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     sentences = terraform.refused("validate")
     assert "There is no mode gold. Use one of free, plus, premium, special" in sentences
     assert "There is no scope `names:read`. Use some of account:read" in sentences
+    assert re.search(r'in resource "sublet_token" "soon": \d+: expires_at = "tomorrow"', sentences)
+    assert "`tomorrow` is not an instant of RFC 3339" in sentences
+    assert "`guild` is not an id" in sentences
+    assert "`bob` is not a mail address" in sentences
 
     service.register(who, "old.example.test")
     terraform.write(UNREACHABLE)

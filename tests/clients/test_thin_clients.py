@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import supply_chain
 
+from sublet.accounts.roles import ROLES
 from sublet.platform_domains.model import MODES
 from sublet.restrictions import SCOPES
 from sublet_client import spelling
-from sublet_terraform import subdomain
+from sublet_terraform import organizations, subdomain
 from sublet_terraform.provider import SubletProvider
 from support.ansible import Ansible
 from support.running_service import RunningService
@@ -55,7 +56,7 @@ def test_the_readme_of_terraform_names_all_attributes() -> None:
 
 
 def test_the_clients_know_the_values_that_the_registry_accepts() -> None:
-    assert (spelling.SCOPES, subdomain.MODES) == (SCOPES, MODES)
+    assert (spelling.SCOPES, subdomain.MODES, organizations.ROLES) == (SCOPES, MODES, ROLES)
 
 
 def test_the_examples_of_terraform_work(service: RunningService, tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_the_examples_of_terraform_work(service: RunningService, tmp_path: Path)
     for number, example in enumerate(examples):
         (tmp_path / f"{number}.tf").write_text(example)
     printed = terraform.apply()
-    assert "1 imported, 5 added, 1 changed" in printed
+    assert "1 imported, 8 added, 1 changed" in printed
     assert "Less than 50 credits" in printed
     assert service.delegation("blog.example.net") == {"ns1.provider.example", "ns2.provider.example"}
     rotated = terraform.state("sublet_token.own")["secret"]

@@ -153,19 +153,66 @@ def check_terraform(terraform: Terraform, configurations: list[Configuration], r
     assert terraform.planned() == {}, text
 
 
-def check_ansible(ansible: Ansible, configurations: list[Configuration]) -> None:
-    """Play configurations: check mode tells the changes of the real run, and neither has a change the second time."""
-    tasks = [
-        {f"sublet.registry.{module}": dict(options)}
-        for each in configurations
-        for module, options in (("subdomain", each.name), ("token", each.token))
-    ]
-    playbook = json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}], ensure_ascii=False)
-    for changed in (True, False):
-        for options in (("--check",), ()):
-            played = ansible.play(playbook, *options)
-            assert played.code == 0, played.text
-            assert played.changes == [changed] * len(tasks), played.text
+def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: random.Random) -> None:
+    """Play configurations, then the same with changes, and assert that check mode tells what the real run does, each time.
+
+    In between, configurations that stay as they are change nothing, and neither does the last run.
+    """
+    first = [options for each in configurations for options in _tasks(each)]
+    altered = [rng.choice([_same, _changed, _absent])(rng, *each) for each in first]
+    unaltered = [each == other for each, other in zip(first, altered, strict=True)]
+    _check_and_play(ansible, first, [True] * len(first))
+    told = _check_and_play(ansible, altered)
+    assert not any(changed for changed, same in zip(told, unaltered, strict=True) if same), altered
+    again = ansible.play(_playbook(altered))
+    assert again.changes == [False] * len(altered), again.text
+
+
+Task = tuple[str, dict[str, Any]]
+"""A module and its options."""
+
+
+def _check_and_play(ansible: Ansible, tasks: list[Task], wanted: list[bool] | None = None) -> list[bool]:
+    """Play tasks in check mode and really, compare what they tell, and return which have changed something."""
+    checked, played = (ansible.play(_playbook(tasks), "-vvv", *options) for options in (("--check",), ()))
+    assert (checked.code, played.code) == (0, 0), checked.text + played.text
+    told, done = (
+        [{name: each.get(name) for name in ("changed", "diff", "price_credits")} for each in run.results]
+        for run in (checked, played)
+    )
+    assert told == done, tasks
+    assert len(done) == len(tasks), played.text
+    assert all(each["diff"] is not None for each in done), played.text
+    assert wanted in (None, played.changes), played.text
+    return played.changes
+
+
+def _playbook(tasks: list[Task]) -> str:
+    lines = [{f"sublet.registry.{module}": options} for module, options in tasks]
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": lines}
+    return json.dumps([play], ensure_ascii=False)
+
+
+def _tasks(configuration: Configuration) -> list[Task]:
+    return [("subdomain", dict(configuration.name)), ("token", dict(configuration.token))]
+
+
+def _same(rng: random.Random, module: str, options: dict[str, Any]) -> Task:
+    return module, options
+
+
+def _absent(rng: random.Random, module: str, options: dict[str, Any]) -> Task:
+    return module, {**options, "state": "absent"}
+
+
+def _changed(rng: random.Random, module: str, options: dict[str, Any]) -> Task:
+    """Return a task with other values, some of them perhaps as before."""
+    if module == "token":
+        return module, {**options, "scopes": _some(rng, SCOPES), "daily_credits": rng.randrange(10**6)}
+    renewal: dict[str, Any] = rng.choice([{"auto_renew": True, "max_credits": 25}, {"auto_renew": False}, {}])
+    hosts = rng.sample(PROVIDERS, rng.randrange(1, 4))
+    records = rng.choice([[], [f"{rng.randrange(65536)} 13 2 {rng.randbytes(32).hex()}"]])
+    return module, {**options, "nameservers": hosts, "glue": {}, "ds_records": records, **renewal}
 
 
 def _hcl(number: int, configuration: Configuration) -> str:

@@ -31,6 +31,8 @@ DOTS = [".", ".", ".", ".", ".", "\u3002", "\uff0e", "\uff61", ".."]
 ODD = " \t\n\r\0_*@/\\$%:;,()[]\"'+-.0aZ\x7f\u0080\u00a0\u00ad\u0131\u017f\u200b\u2028\u3000\ufeff\uff11\u0661\U0001f600\ud800"
 """Characters that parsers treat in different ways, for insertion at random places."""
 MNEMONICS = ["8", "10", "13", "14", "15", "16", "13", "13", "013", "ECDSAP256SHA256", "ed25519", "RSASHA1", "5", "17", "x"]  # fmt: skip
+UNIT_TTLS = ["1h", "1H30M", "1w2d3h4m5s", "1h30", "h", "1y", "x"]
+"""TTLs with units, and words that are none."""
 KEY_OCTETS = {"13": 64, "14": 96, "15": 32, "16": 57, "ed25519": 32, "ECDSAP256SHA256": 64}
 
 
@@ -151,7 +153,7 @@ def _ds(rng: random.Random) -> str:
     cut = rng.randrange(1, len(fields[3]))
     words = [*fields[:3], fields[3][:cut], fields[3][cut:]] if rng.random() < 0.4 else fields
     owner = rng.choice([f"{OWNER}.", OWNER.upper(), "@", "", "", "", "blog", "other.example.test."])
-    ttl = rng.choice(["", "", "3600", "0", "x"])
+    ttl = rng.choice(["", "", "", "3600", "0", *UNIT_TTLS])
     front = rng.sample([ttl, rng.choice(["", "IN", "in", "CH"])], 2)
     text = (
         " ".join(each for each in [owner, *front, change_case(rng, kind)] if each) + " "

@@ -51,9 +51,9 @@ EXAMPLES = """
 
 RETURN = """
 subdomain:
-  description: The name after the change, as the API shows it. Not in check mode.
+  description: The name after the change, as the API shows it.
   type: dict
-  returned: success
+  returned: success, and not for a change in check mode
 price_credits:
   description: What the registration or the way back from the trash costs.
   type: int
@@ -105,11 +105,9 @@ def create(module, client, fqdn, wanted):
             msg=f"{fqdn} costs {price} credits, and max_credits is {most}. Set max_credits to {price} to pay that.",
             price_credits=price,
         )
-    told = {
-        "changed": True,
-        "price_credits": price,
-        "diff": {"before": {}, "after": {"fqdn": fqdn, **wanted}},
-    }
+    kept = {} if trashed is None else registry.delegation_of(trashed)
+    after = {"fqdn": fqdn, **kept, **wanted, **wanted_renewal(module)}
+    told = {"changed": True, "price_credits": price, "diff": {"before": {}, "after": after}}
     if module.check_mode:
         return told
     if trashed is None:
@@ -127,18 +125,21 @@ def change(module, client, held, given):
     """Change the delegation and the automatic renewal of a name."""
     before = registry.delegation_of(held)
     wanted = {**before, **given}
-    delegation_changes, renewal_changes = wanted != before, changes_renewal(module, client, held.fqdn)
+    renewal_before, renewal = present_renewal(module, client, held.fqdn), wanted_renewal(module)
+    delegation_changes, renewal_changes = wanted != before, renewal != renewal_before
     mode = module.params["registration_mode"]
     if mode not in (None, held.registration_type):
         module.fail_json(
             msg=f"The mode of {held.fqdn} is {held.registration_type} and can't be changed. Write that mode, or leave it out."
         )
-    told = {"changed": delegation_changes or renewal_changes, "subdomain": registry.plain(held)}
-    told["diff"] = {"before": shown(held), "after": {"fqdn": held.fqdn, **wanted}}
-    if renewal_changes:
-        told["diff"]["before"]["auto_renew"] = "differs"
-        told["diff"]["after"]["auto_renew"] = module.params["auto_renew"]
-    if module.check_mode or not told["changed"]:
+    told = {"changed": delegation_changes or renewal_changes}
+    told["diff"] = {
+        "before": {**shown(held), **renewal_before},
+        "after": {"fqdn": held.fqdn, **wanted, **renewal},
+    }
+    if not told["changed"]:
+        return {**told, "subdomain": registry.plain(held)}
+    if module.check_mode:
         return told
     if delegation_changes:
         client.subdomains.update_nameservers(held.fqdn, **registry.arguments_of(wanted))
@@ -147,20 +148,26 @@ def change(module, client, held, given):
     return {**told, "subdomain": registry.plain(client.subdomains.wait(held.fqdn))}
 
 
-def changes_renewal(module, client, fqdn):
-    """True if the automatic renewal isn't as wanted."""
+def present_renewal(module, client, fqdn):
+    """Return the automatic renewal as `wanted_renewal` has it; nothing if the task doesn't set it."""
+    if module.params["auto_renew"] is None:
+        return {}
+    found = client.subdomains.get_auto_renew(fqdn)
+    return {"auto_renew": found.enabled, "max_credits": found.max_credits}
+
+
+def wanted_renewal(module):
+    """Return the automatic renewal that the task sets, if it does; off it has no `max_credits`."""
     wanted = module.params["auto_renew"]
     if wanted is None:
-        return False
-    found = client.subdomains.get_auto_renew(fqdn)
-    return (found.enabled, found.max_credits) != (wanted, module.params["max_credits"] if wanted else None)
+        return {}
+    return {"auto_renew": wanted, "max_credits": module.params["max_credits"] if wanted else None}
 
 
 def set_auto_renew(module, client, fqdn):
     """Turn the automatic renewal on or off."""
-    wanted = module.params["auto_renew"]
-    most = module.params["max_credits"] if wanted else None
-    client.subdomains.set_auto_renew(fqdn, wanted, max_credits=most)
+    wanted = wanted_renewal(module)
+    client.subdomains.set_auto_renew(fqdn, wanted["auto_renew"], max_credits=wanted["max_credits"])
 
 
 def shown(name):

@@ -99,6 +99,9 @@ def _wrong_arguments(tool: str, parameters: Mapping[str, Any], error: Validation
     wrong: dict[str, str] = {}
     for each in error.errors():
         parameter = str(each["loc"][0])
+        if each["type"] == "value_error":  # of `sublet_client.spelling`
+            wrong[parameter] = f"`{parameter}`: {each.get('ctx', {}).get('error')}"
+            continue
         is_missing = each["type"] == "missing" and len(each["loc"]) == 1
         verb = "is missing. It is" if is_missing else "must be"
         schema = parameters.get(parameter, {})

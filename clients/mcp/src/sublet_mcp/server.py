@@ -9,10 +9,10 @@ import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from sublet_client import ApiError, AsyncClient, GlueEntry, SubdomainNotFound, SubletError
-from sublet_client.spelling import parse_address
+from sublet_client.spelling import CREDITS_MAX, parse_address, parse_ds, parse_host, parse_name
 from sublet_mcp.refusals import ToolServer, name_tools, sentences_of
 
 INSTRUCTIONS = """Names under the platform domains of a registry. Nothing is paid unless you give max_credits.
@@ -32,9 +32,12 @@ Mode = Annotated[
     Literal["free", "plus", "premium", "special"] | None,
     Field(description="The mode of the registration. Left out: free while the quota lasts, then plus."),
 ]
-Fqdn = Annotated[str, Field(description="The whole name, such as blog.example.net.")]
+Name = Annotated[str, AfterValidator(parse_name)]
+Host = Annotated[str, AfterValidator(parse_host)]
+Address = Annotated[str, AfterValidator(parse_address)]
+Fqdn = Annotated[Name, Field(description="The whole name, such as blog.example.net.")]
 Nameservers = Annotated[
-    list[str] | None,
+    list[Host] | None,
     Field(description="The names of all nameservers. Left out: as they are; an empty list removes all."),
 ]
 DsRecords = Annotated[
@@ -44,7 +47,7 @@ DsRecords = Annotated[
     ),
 ]
 Glue = Annotated[
-    dict[str, list[str]] | None,
+    dict[Host, list[Address]] | None,
     Field(
         description="All IP addresses of each nameserver at or below the name, by nameserver. Left out: as they are; an empty object removes all."
     ),
@@ -52,7 +55,9 @@ Glue = Annotated[
 MaxCredits = Annotated[
     int,
     Field(
-        ge=0, description="The most that it may cost in credits, as the user allows. 0: only if it is free."
+        ge=0,
+        le=CREDITS_MAX,
+        description="The most that it may cost in credits, as the user allows. 0: only if it is free.",
     ),
 ]
 Ticket = Annotated[str, Field(description="The number or the id of the ticket.")]
@@ -157,9 +162,8 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         with _refusals():
             if nameservers is None and ds_records is None and glue is None:
                 raise ToolError("Nothing to change. Give nameservers, ds_records or glue.")
-            await client.subdomains.update_nameservers(
-                fqdn, nameservers=nameservers, ds_records=ds_records, glue=_glue(glue)
-            )
+            delegation = _delegation(fqdn, nameservers, ds_records, glue)
+            await client.subdomains.update_nameservers(fqdn, **delegation)
             return _plain(await client.subdomains.wait(fqdn))
 
     @server.tool(annotations=SETS)
@@ -168,7 +172,7 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         *,
         enabled: Annotated[bool, Field(description="Whether the name is renewed automatically.")],
         max_credits: Annotated[
-            int, Field(ge=0, description="The most that each renewal may cost in credits.")
+            int, Field(ge=0, le=CREDITS_MAX, description="The most that each renewal may cost in credits.")
         ] = 0,
     ) -> Answer:
         """Turn the automatic renewal of a name on or off. Each renewal may then cost up to max_credits, so ask the user before."""
@@ -197,13 +201,9 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
     ) -> Answer:
         """Register a name, and wait until the DNS has it. If it costs more than max_credits, nothing happens and the answer is the price."""
         with _refusals():
+            delegation = _delegation(fqdn, nameservers, ds_records, glue)
             done = await client.subdomains.register(
-                fqdn,
-                nameservers=nameservers,
-                ds_records=ds_records,
-                glue=_glue(glue),
-                registration_mode=registration_mode,
-                **_payment(max_credits),
+                fqdn, **delegation, registration_mode=registration_mode, **_payment(max_credits)
             )
             return {**_plain(done), "subdomain": _plain(await client.subdomains.wait(fqdn))}
 
@@ -250,7 +250,7 @@ def _add_tickets(server: MCPServer[None], client: AsyncClient) -> None:
         subject: Annotated[str, Field(description="What it is about, in a line.")],
         message: Message,
         fqdn: Annotated[
-            str | None, Field(description="The name of the user that it is about, if any.")
+            Name | None, Field(description="The name of the user that it is about, if any.")
         ] = None,
     ) -> Answer:
         """Write to the operator of the registry, perhaps about a name of the user."""
@@ -284,19 +284,27 @@ def _payment(max_credits: int) -> dict[str, Any]:
     return {"confirm": True, "max_credits": max_credits} if max_credits > 0 else {}
 
 
-def _glue(glue: dict[str, list[str]] | None) -> list[GlueEntry] | None:
-    """Return glue as the client takes it; None if none is given.
+def _delegation(
+    fqdn: str,
+    nameservers: list[str] | None,
+    ds_records: list[str] | None,
+    glue: dict[str, list[str]] | None,
+) -> dict[str, Any]:
+    """Return a delegation, whose hosts and addresses are canonical, as the client takes it; None for what isn't given.
 
     Raises:
-        ValueError: a text is no IP address.
+        ValueError: a text is no DS record of the name.
     """
-    if glue is None:
-        return None
-    pairs = [(host, parse_address(each)) for host, addresses in glue.items() for each in addresses]
-    return [
+    pairs = [(host, each) for host, addresses in (glue or {}).items() for each in addresses]
+    entries = [
         GlueEntry(host=host, ipv6=each) if ":" in each else GlueEntry(host=host, ipv4=each)
         for host, each in pairs
     ]
+    return {
+        "nameservers": nameservers,
+        "ds_records": None if ds_records is None else [parse_ds(each, fqdn) for each in ds_records],
+        "glue": None if glue is None else entries,
+    }
 
 
 def _plain(result: msgspec.Struct) -> Answer:

@@ -1,4 +1,4 @@
-"""The data sources: a name, platform domains with their prices, whether a name can be had, the account."""
+"""The data sources: a name, platform domains with their prices, whether a name can be had, the account, organizations."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -11,10 +11,11 @@ from tf.utils import Diagnostics
 from sublet_client import Client
 from sublet_client.models import Mode
 from sublet_client.spelling import parse_name
+from sublet_terraform.organizations import organization_state
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import HasClient, State
 from sublet_terraform.subdomain import glue_of
-from sublet_terraform.values import Text, instant_text, report_faults, without_refinements
+from sublet_terraform.values import Text, instant_text, parse_id, report_faults, without_refinements
 
 FQDN = Attribute("fqdn", String(), "The name.", required=True)
 PRICES = (
@@ -187,6 +188,36 @@ class AccountData(SubletDataSource):
             "free_names_left": client.account.free_subdomains().remaining,
             "token_id": None if me.token is None else str(me.token.id),
         }
+
+
+class OrganizationData(SubletDataSource):
+    """An organization of which you are a member."""
+
+    name = "organization"
+    attributes = (
+        Attribute("id", Text(parse_id), "The id.", required=True),
+        Attribute("name", String(), "What people call it.", computed=True),
+        Attribute("slug", String(), "Its short name.", computed=True),
+        Attribute("role", String(), "Your role.", computed=True),
+        Attribute("members", Map(String()), "The roles of its members, by mail address.", computed=True),
+    )
+
+    def ask(self, client: Client, config: State) -> dict[str, Any]:
+        """Return the organization with its members."""
+        found = organization_state(client.organizations.get(config["id"]))
+        members = client.organizations.members(config["id"])
+        return found | {"members": {each.email: each.role for each in members}}
+
+
+class OrganizationsData(SubletDataSource):
+    """The organizations of which you are a member."""
+
+    name = "organizations"
+    attributes = (Attribute("ids", Map(String()), "Their ids by slug.", computed=True),)
+
+    def ask(self, client: Client, config: State) -> dict[str, Any]:  # noqa: ARG002 - the interface's
+        """Return the ids."""
+        return {"ids": {each.slug: str(each.id) for each in client.organizations.list()}}
 
 
 def _prices(modes: Iterable[Mode]) -> dict[str, dict[str, int]]:

@@ -17,6 +17,7 @@ from sublet_client import ApiError, Client, NotFound, NotReached, RateLimited, U
 from sublet_terraform import data_sources
 from sublet_terraform.automatic_ds import AutomaticDsResource
 from sublet_terraform.mirror import SOURCE, write_mirror
+from sublet_terraform.organizations import OrganizationMemberResource, OrganizationResource
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State
@@ -89,7 +90,14 @@ class SubletProvider(Provider):
 
     def get_resources(self) -> list[type[Resource]]:
         """Return the resources."""
-        return [SubdomainResource, TokenResource, AutomaticDsResource, TransferResource]
+        return [
+            SubdomainResource,
+            TokenResource,
+            AutomaticDsResource,
+            TransferResource,
+            OrganizationResource,
+            OrganizationMemberResource,
+        ]
 
     def get_data_sources(self) -> list[type[DataSource]]:
         """Return the data sources."""
@@ -99,6 +107,8 @@ class SubletProvider(Provider):
             data_sources.PlatformDomainsData,
             data_sources.AvailabilityData,
             data_sources.AccountData,
+            data_sources.OrganizationData,
+            data_sources.OrganizationsData,
         ]
 
 

@@ -23,12 +23,15 @@ ATTRIBUTES = {
 }
 """The attribute that a code is about, beside those of wrong fields."""
 KINDS = {
+    "organizations": "data.sublet_organizations",
     "platform-domains": "data.sublet_platform_domains",
     "tokens": "sublet_token",
     "transfers": "sublet_transfer",
 }
 """What this provider has for the endpoints that messages of the API advise."""
-_ENDPOINT = re.compile(r"(?:GET|POST|PATCH|DELETE) /(platform-domains|tokens|transfers)\b(?:/(\d+))?")
+_ENDPOINT = re.compile(
+    r"(?:GET|POST|PATCH|DELETE) /(organizations|platform-domains|tokens|transfers)\b(?:/(\d+))?"
+)
 
 
 class Reporting:

@@ -150,8 +150,13 @@ class SubletResource(Resource):
 
     def import_(self, ctx: ImportContext, id: str) -> State | None:  # noqa: A002 - the name is the interface's
         """Return the state of an object that exists."""
+        try:
+            identity = self.identify(id)
+        except ValueError as error:
+            ctx.diagnostics.add_error(f"A sublet_{self.name} can't be imported by `{id}`: {error}")
+            return None
         with Reporting(ctx.diagnostics, self._names()):
-            found = self.find({**dict.fromkeys(self._names()), **self.identify(id)})
+            found = self.find({**dict.fromkeys(self._names()), **identity})
             if found is None:
                 ctx.diagnostics.add_error(f"There is no sublet_{self.name} {id}. Check it, and the token.")
             return found
@@ -186,7 +191,11 @@ class SubletResource(Resource):
 
     @abstractmethod
     def identify(self, text: str) -> State:
-        """Return the attributes that identify the object of an import."""
+        """Return the attributes that identify the object of an import.
+
+        Raises:
+            ValueError: the text can't identify an object.
+        """
 
 
 def settled(planned: State, found: State) -> State:

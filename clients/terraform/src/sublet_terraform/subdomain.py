@@ -89,6 +89,14 @@ class SubdomainResource(SubletResource):
             optional=True,
             computed=True,
         ),
+        Attribute(
+            "coupon_code",
+            String(),
+            "A coupon for the creation; by default none. The price is then known after the apply, and at most `max_credits`.",
+            optional=True,
+            computed=True,
+            default="",
+        ),
         Attribute("price_credits", Number(), "What the creation costs.", computed=True),
         Attribute("id", String(), "The id.", computed=True),
         Attribute("status", String(), "`active`: the DNS has the delegation.", computed=True),
@@ -139,7 +147,10 @@ class SubdomainResource(SubletResource):
         return planned
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State, config: State) -> State:
-        """Return the plan. The state in the DNS is not known before, and `max_credits` counts for the automatic renewal only."""
+        """Return the plan. The state in the DNS is not known before.
+
+        `max_credits` counts for the automatic renewal only, and a coupon no more.
+        """
         self.registrations.held.add(self.canonical(current, "fqdn"))
         if not self.is_changed(current, planned, "fqdn") and self.is_changed(
             current, planned, "registration_mode"
@@ -152,17 +163,23 @@ class SubdomainResource(SubletResource):
             planned["status"] = Unknown
         if not config["auto_renew"] and current["max_credits"] is not None:
             planned["max_credits"] = current["max_credits"]
+        planned["coupon_code"] = current["coupon_code"]
         return planned
 
     def create_new(self, ctx: CreateContext, planned: State) -> State | None:
         """Register the name, or bring it back from the trash, for at most the price of the plan."""
         fqdn = planned["fqdn"]
         limit = min(planned["max_credits"], known(planned, "price_credits", planned["max_credits"]))
-        mode = known(planned, "registration_mode")
+        mode, coupon = known(planned, "registration_mode"), known(planned, "coupon_code") or None
         missing: tuple[str, ...] = ("auto_renew",)
         try:
             made = self.client.subdomains.register(
-                fqdn, **_delegation(planned), registration_mode=mode, confirm=True, max_credits=limit
+                fqdn,
+                **_delegation(planned),
+                registration_mode=mode,
+                coupon_code=coupon,
+                confirm=True,
+                max_credits=limit,
             )
             price, found = made.charged_credits, made.subdomain
         except SubdomainUnavailable as refusal:
@@ -171,7 +188,9 @@ class SubdomainResource(SubletResource):
             if refusal.details.get("reason") != "in_trash":
                 ctx.diagnostics.add_error(_already(fqdn), path=["fqdn"])
                 return None
-            restored = self.client.subdomains.restore(fqdn, confirm=True, max_credits=limit)
+            restored = self.client.subdomains.restore(
+                fqdn, coupon_code=coupon, confirm=True, max_credits=limit
+            )
             price, found = restored.charged_credits, restored.subdomain
             missing = (*DELEGATION, "auto_renew")
         rest = Diagnostics()
@@ -195,6 +214,7 @@ class SubdomainResource(SubletResource):
         return {
             **current,
             "max_credits": current["max_credits"] or 0,
+            "coupon_code": current["coupon_code"] or "",
             **_state(found),
             **self._auto_renew(found.fqdn),
         }
@@ -250,8 +270,15 @@ class SubdomainResource(SubletResource):
         )
         offer = offers.get(mode) if mode else next(iter(found.modes), None)
         if offer is not None:
-            planned["registration_mode"], planned["price_credits"] = offer.mode, offer.price_credits
-            self._check_price(diagnostics, planned, f"{in_use} Destroy one, or pay: " if in_use else "")
+            planned["registration_mode"] = offer.mode
+            if planned["coupon_code"] == "":
+                planned["price_credits"] = offer.price_credits
+                self._check_price(diagnostics, planned, f"{in_use} Destroy one, or pay: " if in_use else "")
+            elif not offer.price_credits and planned["coupon_code"] is not Unknown:
+                diagnostics.add_error(
+                    f"{fqdn} is free in the mode {offer.mode}, so the coupon would do nothing. Leave it out, or write another mode.",
+                    path=["coupon_code"],
+                )
         elif in_use:
             advice = ", or ".join(["Destroy one", *(f"use the mode {each}" for each in offers)])
             diagnostics.add_error(f"{in_use} {advice}.", path=["registration_mode"])

@@ -12,7 +12,7 @@ from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
 from sublet_client.spelling import parse_instant, parse_name, parse_network, parse_pattern, parse_scope
 from sublet_terraform.resource import State, SubletResource, known
-from sublet_terraform.values import Credits, Text, Texts, instant_text
+from sublet_terraform.values import Credits, Text, Texts, instant_text, parse_id
 
 RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
 INHERITED = "Left out: that of the provider's own token."
@@ -62,6 +62,14 @@ class TokenResource(SubletResource):
             computed=True,
         ),
         Attribute(
+            "organization_id",
+            Text(parse_id),
+            f"The organization whose names and credits it is for. {INHERITED}",
+            optional=True,
+            computed=True,
+            requires_replace=True,
+        ),
+        Attribute(
             "rotation", String(), "A text of yours. When it changes, the secret is replaced.", optional=True
         ),
         Attribute("id", String(), "The id.", computed=True),
@@ -82,7 +90,13 @@ class TokenResource(SubletResource):
 
     def create_new(self, ctx: CreateContext, planned: State) -> State:  # noqa: ARG002 - the interface's
         """Create the token."""
-        made = self.client.tokens.create(planned["name"], planned["scopes"], **_restrictions(planned))
+        organization = known(planned, "organization_id")
+        made = self.client.tokens.create(
+            planned["name"],
+            planned["scopes"],
+            organization_id=None if organization is None else int(organization),
+            **_restrictions(planned),
+        )
         return _state(made.token) | _secret(made)
 
     def find(self, current: State) -> State | None:
@@ -140,6 +154,7 @@ def _state(found: TokenDetail) -> State:
         "domains": _list(found.domains),
         "networks": _list(found.networks),
         "daily_credits": found.daily_credits,
+        "organization_id": str(found.organization_id),
         "expires_at": instant_text(found.expires_at) if found.expires_at else None,
     }
 

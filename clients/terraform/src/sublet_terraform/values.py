@@ -1,5 +1,6 @@
 """Types of attributes whose values may be spelled in several ways: how they are compared, and which values are refused."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,8 @@ from tf.types import Map, Number, Set, String, Unknown
 from tf.utils import Diagnostics
 
 from sublet_client.spelling import parse_address, parse_host, parse_price
+
+_ID = re.compile(r"[1-9][0-9]{0,18}")
 
 Parse = Callable[[str], object]
 Path = tuple[str | tuple[str], ...]
@@ -116,6 +119,17 @@ def report_faults(
         if isinstance(each.type, Spelled):
             for path, sentence in each.type.faults(config[each.name]):
                 diagnostics.add_error(sentence, path=[each.name, *path])
+
+
+def parse_id(text: str) -> str:
+    """Return the id of an object of the API.
+
+    Raises:
+        ValueError: it is no decimal number without leading zeros.
+    """
+    if not _ID.fullmatch(text):
+        raise ValueError(f"`{text}` is not an id. Give the number that the registry shows.")
+    return text
 
 
 def instant_text(at: datetime) -> str:
