@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from sublet.db import sqlite_engine
-from sublet.db.connect import libpq_address, postgresql_engine
+from sublet.db.connect import libpq_address
 
 _url: ContextVar[str] = ContextVar("url")
 
@@ -38,7 +38,7 @@ def reading(url: str) -> Iterator[Connection]:
 def _sqlite() -> Engine:
     engine = sqlite_engine("sqlite://")
 
-    @event.listens_for(engine, "do_connect", insert=True)
+    @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, _positional: Any, named: dict[str, Any]) -> sqlite3.Connection:
         connection: sqlite3.Connection = sqlite3.connect(_url.get().removeprefix("sqlite:///"), **named)
         return connection
@@ -48,12 +48,10 @@ def _sqlite() -> Engine:
 
 @cache
 def _postgresql() -> Engine:
-    engine = postgresql_engine("postgresql://", poolclass=NullPool, isolation_level="REPEATABLE READ")
-
-    @event.listens_for(engine, "do_connect", insert=True)
-    def connect(
-        _dialect: Any, _record: Any, _positional: Any, named: dict[str, Any]
-    ) -> "psycopg.Connection[Any]":
-        return psycopg.connect(libpq_address(_url.get()), **named)
-
-    return engine
+    return create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(libpq_address(_url.get())),
+        isolation_level="REPEATABLE READ",
+        poolclass=NullPool,
+        use_native_hstore=False,
+    )
