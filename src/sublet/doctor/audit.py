@@ -23,8 +23,9 @@ from sublet.accounts.store import organizations, tokens, users
 from sublet.accounts.tokens import find_secrets
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import coupons, ledger_entries, packages
+from sublet.dates import CLOCKS_APART
 from sublet.db import Tx
-from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
+from sublet.doctor.model import Violation, yield_violations
 from sublet.platform_domains.store import offers, platform_domains
 from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
 from sublet.subdomains.transfers.store import name_transfers

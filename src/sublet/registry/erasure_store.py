@@ -91,7 +91,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
     waiting = own_mails & mails.c.next_attempt_at.is_not(None)
     run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
-    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
+    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text="", page="", error=None))
     # Mails to owners about members of their organization contain the members' addresses.
     about = mails.c.reference.like(f"organization:%:{user_id}:%")
     run(
@@ -99,10 +99,13 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
         .where(about & mails.c.next_attempt_at.is_not(None))
         .values(next_attempt_at=None, given_up_at=tx.now)
     )
-    run(update(mails).where(about).values(text=TEXT))
+    run(update(mails).where(about).values(text=""))
     notices = operator_notices.c
-    mailed = select(notices.mail_id).where((notices.user_id == user_id) & notices.mail_id.is_not(None))
-    run(update(mails).where(mails.c.id.in_(mailed)).values(text=ERASED))
+    mailed = mails.c.id.in_(
+        select(notices.mail_id).where((notices.user_id == user_id) & notices.mail_id.is_not(None))
+    )
+    run(update(mails).where(mailed & mails.c.next_attempt_at.is_not(None)).values(text=ERASED))
+    run(update(mails).where(mailed & mails.c.next_attempt_at.is_(None)).values(text=""))
     run(delete(operator_notices).where((notices.user_id == user_id) & notices.mail_id.is_(None)))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
@@ -120,7 +123,7 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
         f"name_transfer:{each}:{about}" for each in received for about in ("sent", "declined", "expired")
     ]
     references += [f"name_transfer:{each}:offer" for each in sent]
-    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=TEXT))
+    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=""))
     _erase_events(tx, "name_transfer", [*received, *sent], ("to",))
     run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
 
