@@ -35,6 +35,7 @@ from sublet.service.roles import Addresses, run_service
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 from support.child_keys import parse_dsset
+from support.declared_members import refuse_undeclared
 from support.reading import reading
 
 R = TypeVar("R")
@@ -248,7 +249,8 @@ class RunningService:
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
 
     def doctor(self) -> list[Violation]:
-        """Return every broken invariant that `sublet doctor` finds, at the service's time."""
+        """Return every broken invariant that `sublet doctor` finds, at the service's time. Fail if an audit event has an undeclared member."""
+        self.read(refuse_undeclared)
         return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
