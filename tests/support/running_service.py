@@ -163,13 +163,15 @@ class RunningService:
     def call(
         self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
     ) -> httpx.Response:
-        """Send a request with a JSON `body` to the API. Names of headers have underscores."""
+        """Send a request with a JSON `body` to the API. Names of headers have underscores. Fail if a refusal has advice for the operator."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if who is not None:
             sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
-        return self.client.request(
+        answer = self.client.request(
             method, self.base_url + path, headers=sent, **({} if body is None else {"json": body})
         )
+        assert answer.status_code < 400 or "`sublet " not in answer.text, answer.text
+        return answer
 
     def register(self, who: Registrant | str, fqdn: str, **members: Any) -> dict[str, Any]:
         """Register a name, which must succeed, and return the answer."""

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sublet.accounts.store import find_user_by_email
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
@@ -218,6 +219,13 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
         registry.write(invite, OPERATOR, "b@example.org", "B", URL, organization="missing")
     with pytest.raises(ValidationFailed):
         registry.write(invite, OPERATOR, "b", "", URL)
+
+
+def test_a_sign_up_gets_no_advice_for_the_operator(registry: Registry) -> None:
+    """`confirm_sign_up` reads the address before; another transaction may add it until `add_user` reads it again."""
+    with registry.refuses(Conflict) as refused:
+        registry.write(add_user, OPERATOR, "ann@example.org", "Ann", signed_up=True)
+    assert "sublet" not in refused[0].message
 
 
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(

@@ -10,7 +10,6 @@ from disposable_email_domains import blocklist
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.membership_store import find_account
 from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
@@ -165,8 +164,6 @@ def confirm_sign_up(
     if found is None or find_user_by_email(tx, found.email) is not None:
         return None
     joined = None if found.organization_id is None else str(found.organization_id)
-    if found.organization_id is not None and find_account(tx, found.organization_id) is not None:
-        return None  # The operator invited the user to an organization that got an account meanwhile.
     member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
     return SignedUp(member, issue_first_token(tx, actor, member.user))
 
