@@ -298,6 +298,7 @@ def overwrite(tx: Tx, user_id: int) -> set[str]:
             changes = update(audit_events).where(of_user).values(after=after | personal, reason=CANARY)
             if tx.connection.execute(changes).rowcount:
                 written.update(f"{object_type}.{name}" for name in personal)
+    tx.connection.execute(update(audit_events).where(events.user_id == user_id).values(address=CANARY))
     tx.connection.execute(delete_rows(erasures))
     return written
 
