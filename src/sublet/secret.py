@@ -9,6 +9,7 @@ _TOKEN = re.compile(r"sublet_[0-9A-Za-z]{16,}")
 """A token, or a large part of a token, because a token with a typing error is still a secret."""
 _BEARER = re.compile(r"(\bbearer[ :]+)[\w.~+/=-]{8,}", re.IGNORECASE)
 _PASSWORD_OF_URL = re.compile(r"(://[^\s:/@]*:)[^\s/]+@")
+_CODE_IN_PATH = re.compile(r"(/(?:devices|auth/+invitations)/+)[^/]+", re.IGNORECASE)
 _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 
 
@@ -59,6 +60,11 @@ def restore_secret_from_parent(kind: type, value: object) -> Secret:
     if kind is Secret and isinstance(value, str):
         return Secret(value)
     raise TypeError(f"{kind.__name__} can't be decoded from {type(value).__name__}")
+
+
+def without_codes(path: str) -> str:
+    """Return the path of a request with `[hidden]` in place of codes: of programs that request a token, and of invitations."""
+    return _CODE_IN_PATH.sub(rf"\g<1>{HIDDEN}", path)
 
 
 def without_secrets(text: str) -> str:

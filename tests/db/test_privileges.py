@@ -274,7 +274,7 @@ FORBIDDEN = {
         "SELECT message FROM messages",
         "UPDATE coupons SET uses = 0",
         "UPDATE subdomains SET user_id = 2",
-        "UPDATE mails SET text = 'x'",
+        "UPDATE mails SET user_id = 2",
         "UPDATE alembic_version SET version_num = 'x'",
     ),
     "dns": (

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from sublet.accounts.store import organizations
 from sublet.config import PrimarySettings
 from sublet.db import Tx
 from sublet.mail.store import mails
@@ -92,7 +93,12 @@ def prepare_organization(service: RunningService, token: str, command: str) -> N
         service.add_user("bob@example.org")
         service.operator("organization", "set-role", "3", "bob@example.org", "member")
     elif "old-guild" in command:
-        service.call(token, "POST", "/organizations", {"name": "Old Guild"})
+        made = service.call(token, "POST", "/organizations", {"name": "Old Guild"}).json()["organization"]
+        # The end of its slug is random.
+        of_page = (
+            update(organizations).where(organizations.c.id == made["id"]).values(slug="old-guild-4m8dqx")
+        )
+        service.write(lambda tx: tx.connection.execute(of_page).rowcount)
     elif "$CODE" in command:
         body = {"email": "bob@example.org", "role": "member"}
         answer = service.call(token, "POST", "/organizations/3/invitations", body)

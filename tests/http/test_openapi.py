@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from sublet.http.docs_page import render_reference
 from sublet.http.endpoints import Endpoint, all_refusals, takes_body
 from sublet.http.errors import status_of
-from sublet.http.openapi import build_document
+from sublet.http.openapi import _tag, build_document
 from sublet.http.read_structs import Reading, read_members
 from sublet.http.routes import ENDPOINTS
 
@@ -224,3 +224,11 @@ def test_page_escapes_every_text() -> None:
     page = render_reference(poison(DOCUMENT))
     assert "<script" not in page
     assert escape(evil) in page
+
+
+@pytest.mark.parametrize(
+    ("path", "tag"),
+    [("/transfers", "Subdomains"), ("/devices/{user_code}", "Sign in"), ("/delegation-checks", "Subdomains")],
+)
+def test_transfers_and_programs_are_not_account_and_credits(path: str, tag: str) -> None:
+    assert _tag(path) == tag

@@ -12,6 +12,7 @@ from support.running_service import registry_address
 from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
+USER_CODE = "BCDF-GHJK"
 CODE = "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk"
 
 
@@ -45,6 +46,9 @@ def test_no_token_of_a_request_is_logged_or_stored(tmp_path: Path, log_format: s
         accept = f"{service.base_url.removesuffix('/api/v1')}/auth/invitations/{CODE}/accept"
         assert service.client.post(accept, json={}).status_code == 422
         assert service.client.get(accept).status_code == 405
+        for path in (f"/devices/{USER_CODE}", f"/devices/{USER_CODE}/allow", f"/devices/{USER_CODE}/typo"):
+            service.call(user, "GET", path)
+        service.call(None, "GET", f"/auth/invitations/{CODE}")
         metrics = service.client.get(service.base_url.removesuffix("/api/v1") + "/metrics").text
         assert serving.stop() == 0
 
@@ -55,6 +59,7 @@ def test_no_token_of_a_request_is_logged_or_stored(tmp_path: Path, log_format: s
         for text in (log, metrics, service.read(events)):
             assert token[:24] not in text
             assert CODE not in text
+            assert USER_CODE not in text
         assert log.count("/auth/invitations/{code}/accept") == 2
         assert log.count("subdomain") > 3
         assert HIDDEN in log

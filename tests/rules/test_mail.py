@@ -10,9 +10,10 @@ import pytest
 from sublet.accounts.mailbox import InvalidAddress
 from sublet.mail.compose import compose, message_id, one_line
 from sublet.mail.html import html_of
+from sublet.mail.letter import letter
 from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up, with_link
 from sublet.mail.operator_mail import KINDS, NOTICES_MAX, Notice, write_operator_mail
-from sublet.mail.quote import CHARACTERS_MAX, quote
+from sublet.mail.quote import CHARACTERS_MAX, quote_lines, quoted, without_links
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 
@@ -198,14 +199,14 @@ def test_the_link_is_above_the_signature(text: str, linked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "quoted"),
+    ("text", "shown"),
     [
         ("It works.", "> It works."),
         ("a\n\nb\r\nc\u2028d", "> a\n>\n> b\n> c\n> d"),
         ("https://evil.example/x?y=1", "> https[:]//evil[.]example/x?y=1"),
         ("HTTP://EVIL.EXAMPLE.", "> HTTP[:]//EVIL[.]EXAMPLE."),
         ("www.evil.example, ftp://192.0.2.1", "> www[.]evil[.]example, ftp[:]//192[.]0[.]2[.]1"),
-        ("mailto:ada@evil.example", "> mailto:ada[at]evil[.]example"),
+        ("mailto:ada@evil.example", "> mailto[:]ada[at]evil[.]example"),
         ("evil\u3002example evil\uff0eexample", "> evil[.]example evil[.]example"),
         ("\U0001f4a9.example wait...", "> \U0001f4a9[.]example wait..."),
         ("a\u202eb\x00c\td", "> a b c d"),
@@ -214,14 +215,14 @@ def test_the_link_is_above_the_signature(text: str, linked: str) -> None:
         ("x" * (CHARACTERS_MAX + 1), f"> {'x' * CHARACTERS_MAX}\n> […]"),
     ],
 )
-def test_a_users_text_is_quoted_without_links(text: str, quoted: str) -> None:
-    assert quote(text) == quoted
+def test_a_users_text_is_quoted_without_links(text: str, shown: str) -> None:
+    assert quote_lines(text) == shown
 
 
 def test_quoted_lines_stay_lines_in_html_and_are_no_links() -> None:
     line = "word " * 20
-    assert "<a " not in html_of("S", quote("https://evil.example"))
-    assert html_of("S", quote(f"{line}\n{line}")).count("&gt; word") == 2
+    assert "<a " not in html_of("S", quote_lines("https://evil.example"))
+    assert html_of("S", quote_lines(f"{line}\n{line}")).count("&gt; word") == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -233,3 +234,22 @@ def test_a_mail_to_the_operator_counts_notices_in_its_subject(kind: str) -> None
     assert message.subject == f"[Names] {NOTICES_MAX + 1} {several}"
     assert message.text.startswith("Text 1.\n\n> evil\n\nText 2.\n")
     assert f"And 1 {one}: `{command}`" in message.text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Ada Lovelace", "Ada Lovelace"),
+        ("Dr. Ada, M.D.", "Dr. Ada, M[.]D."),
+        ("https://evil.example/x?y=1", "https[:]//evil[.]example/x?y=1"),
+        ("HTTP://1.2.3.4 and mailto:a@b.test", "HTTP[:]//1[.]2[.]3[.]4 and mailto[:]a[at]b[.]test"),
+        ("www.evil\u3002example\uff0ecom", "www[.]evil[.]example[.]com"),
+        ("at 12:30, for 3 EUR...", "at 12:30, for 3 EUR..."),
+        ("s3://evil https\u200b://x\u202eb", "s3[:]//evil https [:]//x b"),
+        ("Eve” said “", "Eve” said “"),
+    ],
+)
+def test_a_user_s_text_shows_no_link_in_a_mail(text: str, shown: str) -> None:
+    assert without_links(text) == shown
+    assert quoted(text) == "“" + shown.replace("”", '"').replace("“", '"') + "”"
+    assert letter(text, "x").startswith(f"Hello {shown},\n")

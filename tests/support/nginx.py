@@ -99,8 +99,8 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
         {
             # nginx's own user may not enter root's temporary folders
             "pid /run/nginx.pid": f"user {getpass.getuser()};\npid {folder}/nginx.pid",
-            "/var/log/nginx/error.log warn": "stderr",
-            "access_log /var/log/nginx/access.log;": f"access_log off;\n{places}",
+            "/var/log/nginx/error.log crit": "stderr crit",
+            "access_log /var/log/nginx/access.log sublet;": f"access_log {folder}/access.log sublet;\n{places}",
             "/etc/nginx/conf.d/*.conf": f"{folder}/sublet*.conf",
             "worker_processes auto;": "worker_processes 1;",
         },

@@ -39,6 +39,7 @@ from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep.sweep import Swept, sweep
+from support.declared_members import refuse_undeclared
 from support.reading import reading
 
 P = ParamSpec("P")
@@ -231,9 +232,11 @@ class Registry:
         caught.append(raised.value)
 
     def doctor(self) -> list[Violation]:
-        """Return every broken invariant."""
+        """Return every broken invariant. Fail if an audit event has an undeclared member."""
         with reading(self.url) as connection:
-            return check_all(Tx(connection, self.now), free_quota=FREE_QUOTA)
+            tx = Tx(connection, self.now)
+            refuse_undeclared(tx)
+            return check_all(tx, free_quota=FREE_QUOTA)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from sublet.service.roles import Addresses, run_service
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 from support.child_keys import parse_dsset
+from support.declared_members import refuse_undeclared
 from support.reading import reading
 
 R = TypeVar("R")
@@ -162,13 +163,15 @@ class RunningService:
     def call(
         self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
     ) -> httpx.Response:
-        """Send a request with a JSON `body` to the API. Names of headers have underscores."""
+        """Send a request with a JSON `body` to the API. Names of headers have underscores. Fail if a refusal has advice for the operator."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if who is not None:
             sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
-        return self.client.request(
+        answer = self.client.request(
             method, self.base_url + path, headers=sent, **({} if body is None else {"json": body})
         )
+        assert answer.status_code < 400 or "`sublet " not in answer.text, answer.text
+        return answer
 
     def register(self, who: Registrant | str, fqdn: str, **members: Any) -> dict[str, Any]:
         """Register a name, which must succeed, and return the answer."""
@@ -248,7 +251,8 @@ class RunningService:
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
 
     def doctor(self) -> list[Violation]:
-        """Return every broken invariant that `sublet doctor` finds, at the service's time."""
+        """Return every broken invariant that `sublet doctor` finds, at the service's time. Fail if an audit event has an undeclared member."""
+        self.read(refuse_undeclared)
         return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 

@@ -4,13 +4,15 @@ import re
 
 import pytest
 
+from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.store import find_user, find_user_by_email
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
-from sublet.errors import AccountSuspended, RateLimited, ValidationFailed
+from sublet.errors import AccountSuspended, RateLimited, SignInRequired, ValidationFailed
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
+from sublet.sign_in.store import list_sessions
 from support.registry import OPERATOR, Registry
 from support.signing_in import URL, newest_code, session_actor, sign_in, texts_to, wrong
 
@@ -128,3 +130,50 @@ def test_a_deleted_user_leaves_no_new_address(registry: Registry) -> None:
     registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     assert registry.read(find_mentions, ["ben@example.org", "benno@example.org"]) == {}
     assert registry.doctor() == []
+
+
+def test_a_new_address_ends_the_other_sessions(registry: Registry) -> None:
+    other, own = sign_in(registry), sign_in(registry)
+    actor = session_actor(own)
+    change(registry, actor, email=NEW)
+    confirm(registry, actor, newest_code(registry, NEW))
+    assert [each.id for each in registry.read(lambda tx: list(list_sessions(tx, own.member.user.id)))] == [
+        own.session.id
+    ]
+    assert other.session.id != own.session.id
+    assert registry.doctor() == []
+
+
+def test_many_wrong_codes_in_a_day_are_refused_and_mailed(registry: Registry) -> None:
+    for _ in range(4):
+        actor = session_actor(sign_in(registry))
+        change(registry, actor, email=NEW)
+        code = newest_code(registry, NEW)
+        for _ in range(6):
+            registry.write(count_attempt, actor)
+        registry.advance(minutes=20)
+    assert sum("many wrong codes" in each for each in texts_to(registry, ANN)) == 1
+    actor = session_actor(sign_in(registry))
+    with registry.refuses(RateLimited):
+        change(registry, actor, email=NEW)
+    with registry.refuses(ValidationFailed):
+        registry.write(confirm_email, actor, code, URL)
+
+
+def test_the_mail_to_a_new_address_has_no_text_of_the_user(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    change(registry, actor, name="URGENT: https://evil.example")
+    change(registry, actor, email=NEW)
+    assert "URGENT" not in texts_to(registry, NEW)[-1]
+    assert "URGENT: https[:]//evil[.]example" in texts_to(registry, ANN)[-1]
+
+
+def test_a_sign_in_is_not_recent_after_the_clock_was_set_back(registry: Registry) -> None:
+    actor = session_actor(sign_in(registry))
+    registry.advance(minutes=-1)
+    registry.read(require_recent_sign_in, actor)
+    registry.advance(days=-1)
+    with registry.refuses(SignInRequired):
+        registry.write(require_recent_sign_in, actor)
+    sign_in(registry)
+    assert [each.invariant for each in registry.doctor() if "session" in each.invariant] == []

@@ -1,5 +1,7 @@
 """Creating an organization, which holds names and credits separately from its members; on both databases."""
 
+import re
+
 from sublet.accounts.create_token import create_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
@@ -180,3 +182,12 @@ def test_the_audit_has_the_acting_user(registry: Registry) -> None:
     assert event.user_id == registry.users["ben"]
     assert event.after is not None
     assert event.after["user_id"] == account(registry, organization_id)
+
+
+def test_the_slug_does_not_tell_whether_an_address_has_an_account(registry: Registry) -> None:
+    slugs = [
+        registry.write(create_organization, registry.actor(), email, created_max=99).slug
+        for email in ("ben@example.org", "nobody@example.org")
+    ]
+    for slug, name in zip(slugs, ("ben", "nobody"), strict=True):
+        assert re.fullmatch(rf"{name}-example-org-[a-z0-9]{{6}}", slug)

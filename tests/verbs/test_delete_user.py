@@ -4,13 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import JSON, String, insert, select, text, update
+from sqlalchemy import delete as delete_rows
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
+from sublet import audit_members
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.find import find_user
 from sublet.accounts.tokens import issue_token
-from sublet.accounts.users import UserEdit, add_user, edit_user
+from sublet.accounts.users import UserEdit, add_user, edit_user, unsuspend_user
 from sublet.audit import audit_events, erasures
 from sublet.credits.entries import (
     ExternalPayment,
@@ -25,16 +27,24 @@ from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
 from sublet.http.idempotency_store import claim_key, store_outcome
 from sublet.mail.store import list_mails
+from sublet.organizations.create_organization import create_organization
+from sublet.organizations.invite_member import invite_member
+from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
+from sublet.schema import Instant, metadata
+from sublet.sign_in.decide_device import allow_device
+from sublet.sign_in.start_device import start_device
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.suspend import suspend, suspend_with_names
+from sublet.subdomains.transfers.push import push
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import staff_open, staff_reply
 from support.registry import OPERATOR, Registry
+from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
 PAID = Payable(confirm=True)
@@ -199,3 +209,107 @@ def test_append_only_rows_stay_guarded(known: Registry) -> None:
         known.read(lambda tx: tx.connection.execute(select(text("count(*)")).select_from(erasures)).scalar())
         == 0
     )
+
+
+CANARY = "canary-of-a-person"
+OWN_ROWS = {
+    "device_requests": "user_id = :id",
+    "mailed_codes": "user_id = :id",
+    "mails": "user_id = :id",
+    "messages": "ticket_id IN (SELECT id FROM tickets WHERE user_id = :id)",
+    "name_transfers": "from_user_id = :id",
+    "operator_notices": "user_id = :id",
+    "passkeys": "user_id = :id",
+    "sessions": "user_id = :id",
+    "subdomains": "user_id = :id",
+    "tickets": "user_id = :id",
+    "tokens": "user_id = :id",
+    "transfers": "user_id = :id AND kind IN ('grant', 'adjustment', 'refund')",
+    "users": "id = :id",
+}
+"""The rows whose declared columns the test overwrites. The other tables' texts are written by the verbs."""
+SELECTS_ROWS = {("users", "email"), ("mailed_codes", "email"), ("messages", "author_type")}
+"""Columns that must keep their values, because the erasure selects rows by them."""
+
+
+def is_text(column: Any) -> bool:
+    return isinstance(column.type, String | JSON) and not isinstance(column.type, Instant)
+
+
+def test_each_text_column_is_declared_once() -> None:
+    declared = [
+        (table, name)
+        for each in (declared_texts.ERASED, declared_texts.DELETED, declared_texts.KEPT)
+        for table, names in each.items()
+        for name in names.split()
+    ]
+    assert len(declared) == len(set(declared))
+    texts = {(table.name, each.name) for table in metadata.sorted_tables for each in table.c if is_text(each)}
+    assert set(declared) == texts, "declare each text column in src/sublet/registry/declared_texts.py"
+
+
+@pytest.fixture
+def lived(known: Registry) -> Registry:
+    """Return `known` with a session, a passkey, a program, an invitation and an offered name of Zerlina's."""
+    known.write(unsuspend_user, OPERATOR, EMAIL)
+    signed_in = sign_in(known, "zerlina")
+    new_passkey(known, signed_in)
+    started = known.write(start_device, "zerlina's program", "198.51.100.7", "198.51.100.0/24")
+    actor = session_actor(signed_in)
+    known.write(allow_device, actor, started.user_code.reveal(), may_spend=False, public_url=URL)
+    organization = known.write(create_organization, known.actor("ann"), "Coop", created_max=1)
+    known.write(invite_member, known.actor("ann"), str(organization.id), EMAIL, "viewer", URL)
+    known.register("offered.example.test", "zerlina")
+    known.write(push, actor, "offered.example.test", "bob@example.org", URL)
+    return known
+
+
+def overwrite(tx: Tx, user_id: int) -> set[str]:
+    """Write canaries into all declared texts of a user, and return what was written."""
+    tx.connection.execute(insert(erasures).values(user_id=user_id))
+    written = set()
+    for table_name, names in {**declared_texts.ERASED, **declared_texts.DELETED}.items():
+        table = metadata.tables[table_name]
+        for name in names.split():
+            if table_name not in OWN_ROWS or (table_name, name) in SELECTS_ROWS:
+                continue
+            size = getattr(table.c[name].type, "length", None) or 60
+            canary = f"{CANARY} {table_name}.{name}"[:size] if size > 30 else "canary"
+            value: Any = [canary] if isinstance(table.c[name].type, JSON) else canary
+            where = text(OWN_ROWS[table_name]).bindparams(id=user_id)
+            if name == "author_name":
+                where = where & (table.c.author_type == "user")
+            try:
+                with tx.savepoint():
+                    changed = tx.connection.execute(update(table).where(where).values({name: value}))
+            except IntegrityError:  # a unique column with several rows, or one of few values
+                continue
+            if changed.rowcount:
+                written.add(f"{table_name}.{name}")
+    events = audit_events.c
+    for event_id, object_type, after in tx.connection.execute(
+        select(events.id, events.object_type, events.after)
+    ).all():
+        personal = {
+            name: CANARY for name in audit_members.ERASED.get(object_type, ()) if name in (after or {})
+        }
+        if personal and object_type in {"device", "token", "user", "subdomain", "transfer"}:
+            of_user = (events.id == event_id) & ((events.user_id == user_id) | (events.owner_id == user_id))
+            changes = update(audit_events).where(of_user).values(after=after | personal, reason=CANARY)
+            if tx.connection.execute(changes).rowcount:
+                written.update(f"{object_type}.{name}" for name in personal)
+    tx.connection.execute(update(audit_events).where(events.user_id == user_id).values(address=CANARY))
+    tx.connection.execute(delete_rows(erasures))
+    return written
+
+
+def test_each_declared_text_is_erased(lived: Registry) -> None:
+    written = lived.write(overwrite, lived.users["zerlina"])
+    assert {"users.name", "tokens.networks", "tickets.subject", "messages.message", "device.name"} <= written
+    assert {"mails.text", "mails.page", "passkeys.name", "sessions.user_agent", "token.networks"} <= written
+    assert {"operator_notices.text", "operator_notices.quoted", "tickets.requester_email"} <= written
+    remove(lived)
+    dump = {table: [row for row in rows if "canary" in repr(row)] for table, rows in lived.dump().items()}
+    assert {table: rows for table, rows in dump.items() if rows} == {}
+    assert "zerlina" not in repr(lived.dump()).lower()
+    assert lived.doctor() == []

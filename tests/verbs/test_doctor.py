@@ -13,8 +13,8 @@ from sqlalchemy import func, insert, select, text, update
 from sublet import audit
 from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.store import find_user, memberships, tokens, users
-from sublet.accounts.tokens import issue_token, new_token, revoke_token
-from sublet.accounts.users import suspend_user
+from sublet.accounts.tokens import digest, issue_token, revoke_token
+from sublet.accounts.users import UserEdit, edit_user, suspend_user
 from sublet.audit import SYSTEM, audit_events
 from sublet.credits.entries import ExternalPayment, record_payment, refund_charge
 from sublet.credits.model import Outcome, Payable
@@ -29,6 +29,7 @@ from sublet.http.idempotency_store import claim_key, idempotency_keys, store_out
 from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
+from sublet.organizations.create_organization import create_organization
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains
 from sublet.sign_in.recovery import start_recovery
@@ -280,12 +281,15 @@ def _drop_guard(tx: Tx) -> None:
 
 
 def _write_secret(tx: Tx) -> None:
-    audit.record(tx, OPERATOR, "user.edit", 1, after={"name": f"see {new_token().reveal()}"})
+    """Write a new token that exists into a reason."""
+    secret = issue_token(tx, OPERATOR, "1", "laptop").secret.reveal()
+    audit.record(tx, replace(OPERATOR, reason=f"see {secret}"), "user.edit", 1)
 
 
 def _write_digest(tx: Tx) -> None:
-    digest = tx.connection.execute(select(tokens.c.digest).limit(1)).scalar_one()
-    audit.record(tx, OPERATOR, "user.edit", 1, before={"name": digest})
+    valid = tokens.c.revoked_at.is_(None) & tokens.c.expires_at.is_(None)
+    digest = tx.connection.execute(select(tokens.c.digest).where(valid).limit(1)).scalar_one()
+    audit.record(tx, OPERATOR, "user.edit", 1, before={"digest": digest})
 
 
 def _remove(table: Any, where: str) -> Spoil:
@@ -877,3 +881,28 @@ def test_the_doctor_changes_nothing(busy: Registry) -> None:
     before = busy.dump()
     assert busy.doctor() == []
     assert busy.dump() == before
+
+
+def test_secrets_that_users_write_into_their_texts_break_no_invariant(registry: Registry) -> None:
+    secret = registry.write(issue_token, OPERATOR, "1", "laptop").secret.reveal()
+    for secret_text in (f"sublet_{'a' * 38}", secret, digest(secret), f"x{secret}y"):
+        registry.write(issue_token, OPERATOR, "1", secret_text)
+        registry.write(edit_user, OPERATOR, "1", UserEdit(name=secret_text))
+        registry.write(create_organization, registry.actor(), secret_text, created_max=99)
+        registry.write(open_ticket, registry.actor(), TicketRequest(subject=secret_text, message=secret_text))
+    ds = {"key_tag": 1, "algorithm": 13, "digest_type": 2, "digest": digest(secret)}
+    registry.write(
+        lambda tx: audit.record(
+            tx, registry.actor(), "subdomain.update_nameservers", 1, after={"ds_records": [ds]}
+        )
+    )
+    assert [each for each in registry.doctor() if each.invariant == "audit_has_no_secret"] == []
+
+
+def test_a_revoked_token_in_a_reason_breaks_no_invariant(registry: Registry) -> None:
+    issued = registry.write(issue_token, OPERATOR, "1", "laptop")
+    because = replace(OPERATOR, reason=f"for {issued.secret.reveal()}")
+    registry.write(edit_user, because, "1", UserEdit(name="Anna"))
+    assert [each.invariant for each in registry.doctor()] == ["audit_has_no_secret"]
+    registry.write(revoke_token, OPERATOR, issued.token.id)
+    assert registry.doctor() == []

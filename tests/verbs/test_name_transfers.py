@@ -49,6 +49,7 @@ from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
+from support.signing_in import texts_to
 
 SHOP = "shop.example.test"
 BEN = "ben@example.org"
@@ -87,8 +88,11 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
     assert registry.subdomain(held.id).user_id == registry.users["ann"]
     assert mails(registry) == [
         ("ann@example.org", f"You offered {SHOP} to {BEN}"),
-        (BEN, f"The name {SHOP} is offered to you"),
+        (BEN, "A name is offered to you"),
     ]
+    (text,) = texts_to(registry, BEN)
+    assert "the user ann[at]example[.]org of " in text
+    assert "offers you the name shop[.]example[.]test." in text, "its holder chooses where the name leads"
     registry.advance(days=6)
     take(registry, transfer_id)
     moved = registry.subdomain(held.id)
@@ -359,14 +363,14 @@ def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) 
     registry.register(SHOP)
     for _ in range(PUSHES_PER_DAY):
         registry.write(withdraw, registry.actor(), offer(registry))
-    offered = [to for to, subject in mails(registry) if subject.startswith("The name")]
+    offered = [to for to, subject in mails(registry) if subject.startswith("A name")]
     assert offered == [BEN]
     with registry.refuses(RateLimited) as caught:
         offer(registry)
     assert caught[0].retry_after_seconds == timedelta(days=1).total_seconds() + 1
     registry.advance(days=1)
     offer(registry)
-    offered = [to for to, subject in mails(registry) if subject.startswith("The name")]
+    offered = [to for to, subject in mails(registry) if subject.startswith("A name")]
     assert offered == [BEN, BEN]
 
 

@@ -15,8 +15,16 @@ from sublet.doctor.running import check_mail
 from sublet.errors import Conflict, NotFound
 from sublet.mail import store
 from sublet.mail.letter import Message
-from sublet.mail.model import BACK_OFF_MAX, LEASE, Failure, Mail
-from sublet.mail.outbox import claim, enqueue, record_delivery, retry
+from sublet.mail.model import (
+    BACK_OFF_MAX,
+    ENVELOPE_KEPT_FOR,
+    EXPIRED,
+    LEASE,
+    UNSENT_TEXT_KEPT_FOR,
+    Failure,
+    Mail,
+)
+from sublet.mail.outbox import claim, enqueue, enqueue_to, record_delivery, retry
 from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)
@@ -228,3 +236,56 @@ def test_the_doctor_reports_mails_that_wait_for_more_than_a_day(registry: Regist
         waiting,
     )
     assert "connection refused" in violation.message
+
+
+def test_the_text_of_a_sent_mail_is_erased_and_later_its_envelope(registry: Registry) -> None:
+    mail_id = put(registry)
+    registry.write(record_delivery, claimed(registry), None)
+    sent = mail(registry, mail_id)
+    assert (sent.text, sent.subject, sent.recipient) == ("", "S", "ann@example.org")
+    registry.now += ENVELOPE_KEPT_FOR - timedelta(seconds=1)
+    assert not registry.read(store.has_expired)
+    registry.now += timedelta(seconds=1)
+    assert registry.read(store.has_expired)
+    registry.write(store.erase_expired)
+    assert mails(registry) == []
+    assert not registry.read(store.has_expired)
+
+
+@pytest.mark.parametrize("state", ["waiting", "logged", "given up"])
+def test_a_code_that_was_not_sent_is_erased_when_it_expires(registry: Registry, state: str) -> None:
+    message, ends_at = Message("S", "your code is 123456"), START + timedelta(minutes=15)
+    mail_id = registry.write(enqueue_to, "eve@example.org", message, reference="code:1", expires_at=ends_at)
+    if state == "logged":
+        registry.write(record_delivery, claimed(registry), None, delivers=False)
+    elif state == "given up":
+        old = replace(claimed(registry), created_at=START - timedelta(days=4))
+        registry.write(record_delivery, old, REFUSED)
+    assert mail(registry, mail_id).state == state
+    registry.now = ends_at - timedelta(seconds=1)
+    assert not registry.read(store.has_expired)
+    registry.now = ends_at
+    registry.write(store.erase_expired)
+    found = mail(registry, mail_id)
+    assert (found.text, found.state) == ("", "given up" if state == "waiting" else state)
+    assert (found.error == EXPIRED) == (state == "waiting")
+    with registry.refuses(Conflict):
+        registry.write(retry, OPERATOR, mail_id)
+
+
+def test_a_logged_text_without_a_code_is_kept_for_a_retry(registry: Registry) -> None:
+    mail_id = put(registry)
+    registry.write(record_delivery, claimed(registry), None, delivers=False)
+    registry.now += UNSENT_TEXT_KEPT_FOR - timedelta(seconds=1)
+    registry.write(store.erase_expired)
+    assert mail(registry, mail_id).text == "T"
+    registry.now += timedelta(seconds=1)
+    registry.write(store.erase_expired)
+    assert mail(registry, mail_id).text == ""
+
+
+def test_a_waiting_mail_without_a_code_waits_without_end(registry: Registry) -> None:
+    mail_id = put(registry)
+    registry.now += timedelta(days=400)
+    registry.write(store.erase_expired)
+    assert (mail(registry, mail_id).text, mail(registry, mail_id).state) == ("T", "waiting")

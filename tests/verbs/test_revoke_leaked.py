@@ -53,10 +53,10 @@ def test_leaked_tokens_and_their_descendants_are_revoked_and_their_users_mailed(
     assert stored(registry, kept.token).revoked_at is None
     mailed = sorted(told(registry))
     assert [each[:2] for each in mailed] == [
-        ("ann@example.org", "Your token laptop was revoked"),
-        ("ben@example.org", "Your token script was revoked"),
+        ("ann@example.org", "A token of yours was revoked"),
+        ("ben@example.org", "A token of yours was revoked"),
     ]
-    assert f"child (id {child.token.id}), grandchild (id {grandchild.token.id})" in mailed[0][2]
+    assert f"“child” (id {child.token.id}), “grandchild” (id {grandchild.token.id})" in mailed[0][2]
     assert "sublet_" not in str(mailed)
     before = registry.dump()
     assert report(registry, text) == LeakReport(3, ())

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sublet.accounts.store import find_user_by_email
+from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
@@ -218,3 +219,60 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
         registry.write(invite, OPERATOR, "b@example.org", "B", URL, organization="missing")
     with pytest.raises(ValidationFailed):
         registry.write(invite, OPERATOR, "b", "", URL)
+
+
+def test_a_sign_up_gets_no_advice_for_the_operator(registry: Registry) -> None:
+    """`confirm_sign_up` reads the address before; another transaction may add it until `add_user` reads it again."""
+    with registry.refuses(Conflict) as refused:
+        registry.write(add_user, OPERATOR, "ann@example.org", "Ann", signed_up=True)
+    assert "sublet" not in refused[0].message
+
+
+def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(
+    registry: Registry,
+) -> None:
+    for _ in range(4):
+        wish(registry)
+        code = code_in(texts(registry)[-1])
+        for _ in range(7):
+            assert confirm(registry, wrong(code)) is None
+        registry.advance(hours=1)
+    told = [each for each in texts(registry) if "many wrong codes" in each]
+    assert len(told) == 1
+    wish(registry)
+    assert "your code is" not in texts(registry)[-1]
+    wish(registry, "other@example.org")
+    assert confirm(registry, code_in(texts(registry, "other@example.org")[-1]), "other@example.org")
+    registry.advance(hours=23)
+    wish(registry)
+    assert confirm(registry, code_in(texts(registry)[-1])) is not None
+
+
+def test_the_link_works_when_codes_do_not(registry: Registry) -> None:
+    for _ in range(4):
+        wish(registry)
+        for _ in range(5):
+            confirm(registry, wrong(code_in(texts(registry)[-1])))
+        registry.advance(minutes=20)
+    wish(registry)
+    (link_token,) = re.findall(r"token=(\S+)", texts(registry)[-1])
+    assert registry.write(confirm_sign_up, STRANGER, link_token=link_token) is not None
+
+
+def test_codes_and_limits_from_before_the_clock_was_set_back_have_no_effect(registry: Registry) -> None:
+    wish(registry)
+    early = code_in(texts(registry)[-1])
+    registry.advance(days=-1)
+    assert confirm(registry, early) is None
+    wish(registry)
+    assert confirm(registry, code_in(texts(registry)[-1])) is not None
+
+
+HOSTILE = "URGENT: confirm at https://evil.example/login or www.evil.example"
+
+
+def test_the_mail_to_a_stranger_has_no_text_of_the_sender(registry: Registry) -> None:
+    registry.write(sign_up, SignUp(EMAIL, HOSTILE), URL)
+    (text,) = texts(registry)
+    assert "URGENT" not in text
+    assert "evil" not in text

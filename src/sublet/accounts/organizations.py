@@ -1,6 +1,8 @@
 """Find organizations by name, slug or id, as an operator names them, and add organizations."""
 
 import re
+import secrets
+import string
 import unicodedata
 from collections.abc import Iterator
 from itertools import count
@@ -16,6 +18,8 @@ from sublet.errors import Conflict, NotFound, validation_failed
 from sublet.ids import parse_id
 
 SLUG_LENGTH_MAX = 64
+SUFFIX_LENGTH = 6
+_SUFFIX_LETTERS = string.ascii_lowercase + string.digits
 
 
 def slug_of(name: str) -> str:
@@ -54,6 +58,9 @@ def add_organization(
 ) -> Organization:
     """Add an organization, even if another organization has the same name. Its slug gets a number if the plain slug is taken.
 
+    The slug of an organization that a user creates always ends with random characters. A user's own organization is named after the address,
+    so a number would tell whether an address has an account.
+
     Raises:
         ValidationFailed: the name is invalid.
     """
@@ -61,7 +68,9 @@ def add_organization(
     if errors:
         raise validation_failed(errors)
     # The database answers whether a slug is free, because another transaction may take it at the same time.
-    added = (store.insert_organization(tx, name, slug, created_by_user_id) for slug in _slugs(slug_of(name)))
+    plain = slug_of(name)
+    slugs = _slugs(plain) if created_by_user_id is None else _random_slugs(plain)
+    added = (store.insert_organization(tx, name, slug, created_by_user_id) for slug in slugs)
     organization = next(each for each in added if each is not None)
     after = {"name": organization.name, "slug": organization.slug}
     audit.record(tx, actor, "organization.add", organization.id, after=after)
@@ -85,6 +94,13 @@ def _only(found: list[Organization], identifier: str) -> Organization:
             f"`{shown(identifier)}` matches {len(found)} organizations. Give the id or slug of one: {choices}."
         )
     return found[0]
+
+
+def _random_slugs(slug: str) -> Iterator[str]:
+    """Yield a slug with random characters at its end, again and again."""
+    while True:
+        suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(SUFFIX_LENGTH))
+        yield f"{slug[: SLUG_LENGTH_MAX - SUFFIX_LENGTH - 1]}-{suffix}"
 
 
 def _slugs(slug: str) -> Iterator[str]:

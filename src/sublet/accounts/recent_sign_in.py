@@ -3,6 +3,7 @@
 from sublet.accounts import session_store
 from sublet.accounts.sessions import RECENT_SIGN_IN, SIGN_IN_METHODS, sufficient_sign_in_methods
 from sublet.audit import Actor
+from sublet.dates import is_future
 from sublet.db import Tx
 from sublet.errors import SessionInvalid, SignInRequired
 
@@ -15,7 +16,8 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
 
     Raises, in this order:
         SessionInvalid: the session ended after the request was authenticated.
-        SignInRequired: the last sign-in is too old, or was by mail although the user has passkeys.
+        SignInRequired: the last sign-in is too old, is in the future because the clock was set back, or was by mail although the user has
+            passkeys.
     """
     if actor.session_id is None:
         return
@@ -23,7 +25,8 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
     if last is None:
         raise SessionInvalid("This session has ended. Sign in again.")
     methods = SIGN_IN_METHODS if any_method else sufficient_sign_in_methods(last, tx.now)
-    if last.how in methods and tx.now - last.signed_in_at <= RECENT_SIGN_IN:
+    is_recent = tx.now - last.signed_in_at <= RECENT_SIGN_IN and not is_future(last.signed_in_at, tx.now)
+    if last.how in methods and is_recent:
         return
     minutes = int(RECENT_SIGN_IN.total_seconds() // 60)
     sentence = f"This request needs a sign-in within the last {minutes} minutes. Sign in again, then repeat the request."

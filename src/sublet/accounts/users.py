@@ -41,9 +41,7 @@ def add_user(
     if errors:
         raise validation_failed(errors)
     if store.find_user_by_email(tx, email) is not None:
-        raise Conflict(
-            f"There is a user {email} already. Give another e-mail address, or change that user with `sublet user edit`."
-        )
+        raise Conflict(f"There is a user {email} already, so none was added. Give another e-mail address.")
     joined = (
         add_organization(tx, actor, email)
         if organization is None

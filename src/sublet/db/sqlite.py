@@ -75,6 +75,8 @@ def sqlite_engine(url: str, **options: Any) -> Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA foreign_keys=ON")
+        # A backup copies whole pages, so an erased text must not stay in their free space.
+        connection.execute("PRAGMA secure_delete=ON")
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:

@@ -1,6 +1,6 @@
 """Check the audit: each change has an event, no event has a secret, events can't be changed, and ids are not reused."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,13 @@ from sqlalchemy import (
 
 from sublet.accounts.session_store import sessions
 from sublet.accounts.store import organizations, tokens, users
-from sublet.accounts.tokens import find_secrets
+from sublet.accounts.tokens import digest, find_secrets
 from sublet.audit import audit_events, erasures
+from sublet.audit_members import is_chosen_by_client
 from sublet.credits.store import coupons, ledger_entries, packages
+from sublet.dates import CLOCKS_APART
 from sublet.db import Tx
-from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
+from sublet.doctor.model import Violation, yield_violations
 from sublet.platform_domains.store import offers, platform_domains
 from sublet.schema import APPEND_ONLY, STREAMED, find_last_id, list_numbered
 from sublet.subdomains.transfers.store import name_transfers
@@ -142,7 +144,11 @@ def _find_future_events(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_events_with_secrets(tx: Tx) -> Iterator[Violation]:
-    """Yield the events with a token, or with the digest of a token or session."""
+    """Yield the events with a valid token, or with the digest of a valid token or of a session.
+
+    Only reasons and members whose values no client can choose are searched. Otherwise a user could put a secret of their own into a name,
+    and so make each backup report a violation.
+    """
     events = audit_events.c
     text_of_event = func.coalesce(cast(events.before, Text), "").concat(
         func.coalesce(cast(events.after, Text), "").concat(
@@ -150,27 +156,53 @@ def _find_events_with_secrets(tx: Tx) -> Iterator[Violation]:
         )
     )
     # Most rows of this query have DS records, whose digests look like digests of tokens.
-    query = select(events.id, text_of_event).where(
+    query = select(events.id, events.object_type, events.before, events.after, events.reason).where(
         or_(text_of_event.like("%sublet!_%", escape="!"), text_of_event.regexp_match("[0-9a-f]{64}"))
     )
     for rows in tx.connection.execute(query.execution_options(**STREAMED)).partitions(500):
-        found = {event_id: find_secrets(text_of_event) for event_id, text_of_event in rows}
-        digests = {each for secrets in found.values() for each in secrets.digests}
-        stored = (
-            {
-                each
-                for column in (tokens.c.digest, tokens.c.former_digest, sessions.c.digest)
-                for each in tx.connection.execute(select(column).where(column.in_(digests))).scalars()
-            }
-            if digests
-            else set()
-        )
-        for event_id, secrets in found.items():
-            if secrets.tokens or stored & secrets.digests:
-                what = "a token" if secrets.tokens else "the digest of a token"
+        found = {event_id: find_secrets(_searched_text(*values)) for event_id, *values in rows}
+        digests = {
+            event_id: secrets.digests | {digest(each) for each in secrets.tokens}
+            for event_id, secrets in found.items()
+        }
+        stored = _list_valid_digests(tx, {each for of_event in digests.values() for each in of_event})
+        for event_id, of_event in digests.items():
+            if stored & of_event:
+                what = "the digest of a token" if stored & found[event_id].digests else "a token"
                 yield Violation(
                     "audit_has_no_secret", "audit_event", event_id, f"it has {what}. Revoke that token"
                 )
+
+
+def _searched_text(
+    object_type: str, before: dict[str, Any] | None, after: dict[str, Any] | None, reason: str | None
+) -> str:
+    values = [
+        value
+        for members in (before, after)
+        for name, value in (members or {}).items()
+        if not is_chosen_by_client(object_type, name)
+    ]
+    return f"{values} {reason or ''}"
+
+
+def _list_valid_digests(tx: Tx, digests: Collection[str]) -> set[str]:
+    """Return the digests that belong to a session, or to a token that is neither revoked nor expired."""
+    if not digests:
+        return set()
+    is_valid = tokens.c.revoked_at.is_(None) & (
+        tokens.c.expires_at.is_(None) | (tokens.c.expires_at > tx.now)
+    )
+    columns = (
+        (tokens.c.digest, is_valid),
+        (tokens.c.former_digest, is_valid & (tokens.c.former_until > tx.now)),
+        (sessions.c.digest, true()),
+    )
+    return {
+        each
+        for column, condition in columns
+        for each in tx.connection.execute(select(column).where(column.in_(digests) & condition)).scalars()
+    }
 
 
 def _find_unaudited_rows(tx: Tx, audited: Audited) -> Iterator[Violation]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Select, exists, func, select
@@ -10,9 +9,6 @@ from sqlalchemy import Column, ColumnElement, Select, exists, func, select
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.schema import STREAMED
-
-CLOCKS_APART = timedelta(minutes=1)
-"""The maximum difference between the clocks of two hosts of a registry."""
 
 
 @dataclass(frozen=True, slots=True)

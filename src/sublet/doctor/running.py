@@ -7,8 +7,9 @@ from sqlalchemy import func, select
 
 from sublet.accounts.session_store import sessions
 from sublet.counted import counted
+from sublet.dates import CLOCKS_APART
 from sublet.db import Tx
-from sublet.doctor.model import CLOCKS_APART, Violation, yield_violations
+from sublet.doctor.model import Violation, yield_violations
 from sublet.doctor.names import stream_all
 from sublet.mail.store import WAITING, mails
 from sublet.platform_domains import zone_state_store

@@ -47,7 +47,7 @@ from sublet.http.read_body import BodyTooSlow, parse_object, read_body
 from sublet.http.request_head import check_head
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
 from sublet.ids import new_request_id
-from sublet.secret import Secret
+from sublet.secret import Secret, without_codes
 
 log = structlog.get_logger()
 
@@ -84,6 +84,7 @@ class Resource:
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
         # A path parameter of an open endpoint may be a secret, so the log gets the path with the parameters' names instead of their values.
+        # `without_codes` hides codes in the other paths, also in paths that don't exist.
         self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,7 +100,7 @@ class Resource:
             request_id=request_id,
             path=scope["path"],
             query_string=scope.get("query_string", b""),
-            logged_path=self._logged_path or scope["path"],
+            logged_path=self._logged_path or without_codes(scope["path"]),
         )
         error = None
         # Each request has its own context, so the id needn't be unbound.

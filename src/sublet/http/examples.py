@@ -205,7 +205,7 @@ _OPEN_TICKET = {"ticket": {**_TICKET, "messages": [_MESSAGE]}}
 _ORGANIZATION: dict[str, Any] = {
     "id": 3,
     "name": "Example Cooperative",
-    "slug": "example-cooperative",
+    "slug": "example-cooperative-k3x9qd",
     "role": "owner",
     "created_at": _NOW,
 }
@@ -278,7 +278,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "revoke_token": {},
     "create_organization": {"name": "Example Cooperative"},
     "change_organization": {"name": "Example Collective"},
-    "delete_organization": {"confirm": "example-cooperative"},
+    "delete_organization": {"confirm": "example-cooperative-k3x9qd"},
     "change_member": {"role": "billing"},
     "remove_member": {},
     "invite_member": {"email": "bob@example.org", "role": "member"},

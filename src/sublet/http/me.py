@@ -75,7 +75,7 @@ async def confirm_email_(call: Call[EmailCodeBody, None]) -> Answer[response_str
     def verb(tx: Tx) -> Outcome:
         return Outcome(confirm_email(tx, call.actor(), call.body.code, call.client.public_url).user.id)
 
-    await call.context.db.write(count_attempt, call.actor())
+    await call.context.db.write(count_attempt, call.actor(), call.client.public_url)
     return await _change_user(call, verb)
 
 

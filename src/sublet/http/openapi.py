@@ -581,13 +581,13 @@ def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
 
 
 def _tag(path: str) -> str:
-    if path.startswith(("/auth/sessions", "/auth/passkeys")):
+    if path.startswith(("/auth/sessions", "/auth/passkeys", "/devices")):
         return "Sign in"
     if path.startswith("/auth/"):
         return "Open an account"
     if path.startswith(("/sessions", "/passkeys")):
         return "Sessions and passkeys"
-    if path.startswith(("/subdomains", "/availability")):
+    if path.startswith(("/subdomains", "/availability", "/transfers", "/delegation-checks")):
         return "Subdomains"
     if path.startswith("/tokens"):
         return "Tokens"

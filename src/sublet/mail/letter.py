@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from sublet.mail.model import SIGNATURE
+from sublet.mail.quote import without_links
 
 REMINDERS_FOOTER = (
     "You get this mail because reminders are on for your account. You can turn them off on the page Account."
@@ -27,6 +28,6 @@ def name_page(fqdn: str) -> str:
 
 
 def letter(user_name: str, *paragraphs: str, footer: str = "") -> str:
-    """Return the text of a mail: a greeting, then these paragraphs. The footer follows as a signature (RFC 3676, section 4.3)."""
-    text = "\n\n".join((f"Hello {user_name},", *paragraphs))
+    """Return the text of a mail: a greeting with the user's name, then these paragraphs. The footer follows as a signature (RFC 3676, section 4.3)."""
+    text = "\n\n".join((f"Hello {without_links(user_name)},", *paragraphs))
     return f"{text}{SIGNATURE}{footer}\n" if footer else f"{text}\n"

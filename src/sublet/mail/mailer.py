@@ -26,6 +26,8 @@ CONNECTION_MAILS_MAX = 100
 """The maximum number of mails over a connection."""
 COUNT_SECONDS = 5.0
 """The maximum age of the number of waiting mails in the metrics."""
+ERASE_SECONDS = 10.0
+"""The time between two searches for expired texts."""
 FINISH_SECONDS = 10.0
 """The maximum time to finish a mail when the process stops."""
 log = structlog.get_logger()
@@ -56,6 +58,7 @@ class Mailer:
         self._public_url = public_url
         self._transport = transport
         self._counted = 0.0
+        self._erased = 0.0
         self._away_until = 0.0
         self._away_pause = BACK_OFF_MIN_SECONDS
         self.outcomes: Counter[str] = Counter()
@@ -67,6 +70,7 @@ class Mailer:
 
         async def step() -> float:
             await self._count()
+            await self._erase_expired()
             await self.mail_operator()
             # Poll, because few commits add mail, and a second of delay doesn't matter.
             return 0.0 if await self.send_due() else POLL_SECONDS
@@ -145,6 +149,12 @@ class Mailer:
                 return await self._db.write(record_delivery, mail, failure, delivers=self._transport.delivers)
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
+
+    async def _erase_expired(self) -> None:
+        if time.monotonic() - self._erased >= ERASE_SECONDS or not self._erased:
+            self._erased = time.monotonic()
+            if await self._db.read(store.has_expired):
+                await self._db.write(store.erase_expired)
 
     async def _count(self) -> None:
         if time.monotonic() - self._counted < COUNT_SECONDS and self._counted:

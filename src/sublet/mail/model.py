@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 class Mail:
     """A mail in plain text. `user_id` is None if the address has no user. `page` is the path of a page of the console, or empty.
 
-    Exactly one of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set. `reference` identifies the event that the mail is about.
+    `text` is empty once it is erased. `expires_at` is the end of the code in the text; None if the text has no code. Exactly one of `next_attempt_at`, `sent_at`, `logged_at` and `given_up_at` is set. `reference` identifies the event that the mail is about.
     It is unique, so that no event is mailed twice. `attempts` counts started attempts. `error` is the reason if the last attempt failed.
     """
 
@@ -26,6 +26,7 @@ class Mail:
     logged_at: datetime | None
     given_up_at: datetime | None
     created_at: datetime
+    expires_at: datetime | None = None
 
     @property
     def state(self) -> str:
@@ -72,6 +73,11 @@ DELETION_NOTICE = "user.delete:"
 """The prefix of the references of mails to deleted users. The address of such a mail is erased when it is sent or given up."""
 LEASE = timedelta(minutes=5)
 """The duration of a claim. Then another worker sends the mail, because the worker with the claim has probably died."""
+UNSENT_TEXT_KEPT_FOR = timedelta(days=30)
+"""The age at which the text of a mail that was logged or given up is erased. Until then, `sublet mail retry` can send it."""
+ENVELOPE_KEPT_FOR = timedelta(days=90)
+"""The age at which a mail without a text is deleted."""
+EXPIRED = "The code in this mail expired before the mail was sent."
 BACK_OFF_MIN = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE = 5

@@ -8,7 +8,7 @@ from typing import Final
 
 from sublet.mail.letter import Message
 from sublet.mail.model import SIGNATURE
-from sublet.mail.quote import quote
+from sublet.mail.quote import quote_lines
 
 EVERY: Final = timedelta(minutes=15)
 """The minimum time between two mails to the operator. Notices of this time share the next mail."""
@@ -52,7 +52,7 @@ def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
     numbers = ", ".join(_counted(kind, counts[kind]) for kind in KINDS if counts[kind])
     paragraphs = []
     for each in ordered[:NOTICES_MAX]:
-        paragraphs += [each.text, quote(each.quoted)] if each.quoted else [each.text]
+        paragraphs += [each.text, quote_lines(each.quoted)] if each.quoted else [each.text]
     left_off = Counter(each.kind for each in ordered[NOTICES_MAX:])
     paragraphs += [
         f"And {_counted(kind, left_off[kind])}: `{KINDS[kind][2]}`" for kind in KINDS if left_off[kind]

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from datetime import datetime
 
 from sublet import audit
 from sublet.accounts.find import list_addresses
@@ -32,12 +33,14 @@ def enqueue(
     reference: str,
     page: str = "",
     recipient: str | None = None,
+    expires_at: datetime | None = None,
 ) -> int:
     """Add a mail to a user or organization, and return its id.
 
     Without a `recipient` it goes to the user's current address, or to each owner of the organization; then the id is the first mail's. Call this
     in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is committed. `reference` must
-    be unique. `page` is the path of the console's page about the same, for a link. Not checked: the user's reminders setting.
+    be unique. `page` is the path of the console's page about the same, for a link. A mail with a code has the code's end as `expires_at`. Not
+    checked: the user's reminders setting.
     """
     first_id = None
     if page and user.is_organization:
@@ -50,16 +53,29 @@ def enqueue(
             reference=f"{reference}:owner:{number}" if number else reference,
             message=message,
             page=page,
+            expires_at=expires_at,
         )
         first_id = first_id or mail_id
     assert first_id is not None  # noqa: S101 - an organization that holds something has an owner
     return first_id
 
 
-def enqueue_to(tx: Tx, recipient: str, message: Message, *, reference: str) -> int:
-    """Add a mail to an address that may have no user, and return its id. `reference` must be unique."""
+def enqueue_to(
+    tx: Tx, recipient: str, message: Message, *, reference: str, expires_at: datetime | None = None
+) -> int:
+    """Add a mail to an address that may have no user, and return its id. `reference` must be unique.
+
+    The message must not contain texts of users: the address may never have agreed to get them. A mail with a code has the code's end as
+    `expires_at`.
+    """
     return store.insert_mail(
-        tx, user_id=None, recipient=recipient, reference=reference, message=message, page=""
+        tx,
+        user_id=None,
+        recipient=recipient,
+        reference=reference,
+        message=message,
+        page="",
+        expires_at=expires_at,
     )
 
 
@@ -131,7 +147,7 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
 
     Raises, in this order:
         NotFound: there is no such mail.
-        Conflict: the mail was sent already.
+        Conflict: the mail was sent already, or its text was erased.
     """
     mail = store.lock_mail(tx, mail_id)
     if mail is None:
@@ -139,6 +155,10 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
     if mail.sent_at is not None:
         raise Conflict(
             f"The mail {mail_id} was sent already, at {mail.sent_at:%Y-%m-%d %H:%M} UTC. No action needed."
+        )
+    if not mail.text:
+        raise Conflict(
+            f"The text of the mail {mail_id} was erased, because its code has expired or it is too old. Repeat the action that sent it."
         )
     before = {"attempts": mail.attempts, "given_up": mail.given_up_at is not None}
     audit.record(tx, actor, "mail.retry", mail.id, before=before)

@@ -14,17 +14,30 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    column,
+    delete,
     func,
     insert,
     or_,
     select,
+    table,
     update,
 )
 
 from sublet.db import Tx
 from sublet.mail.letter import Message
-from sublet.mail.model import BACK_OFF_MAX, Mail, Outbox
+from sublet.mail.model import (
+    BACK_OFF_MAX,
+    ENVELOPE_KEPT_FOR,
+    EXPIRED,
+    UNSENT_TEXT_KEPT_FOR,
+    Mail,
+    Outbox,
+)
 from sublet.schema import BIG_ID, Instant, metadata
+
+ERASED = "deleted"
+"""The replacement of an erased address or subject."""
 
 mails = Table(
     "mails",
@@ -43,6 +56,7 @@ mails = Table(
     Column("logged_at", Instant),
     Column("given_up_at", Instant),
     Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
     CheckConstraint(
         "CASE WHEN next_attempt_at IS NULL THEN 0 ELSE 1 END + CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END"
         " + CASE WHEN logged_at IS NULL THEN 0 ELSE 1 END + CASE WHEN given_up_at IS NULL THEN 0 ELSE 1 END = 1",
@@ -53,6 +67,11 @@ mails = Table(
 Index("ix_mails_recipient_created_at", mails.c.recipient, mails.c.created_at)
 WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
+_HAS_UNSENT_TEXT = mails.c.sent_at.is_(None) & (mails.c.text != "")
+Index("ix_mails_text", mails.c.created_at, sqlite_where=_HAS_UNSENT_TEXT, postgresql_where=_HAS_UNSENT_TEXT)
+_HAS_NO_TEXT = mails.c.text == ""
+Index("ix_mails_envelope", mails.c.created_at, sqlite_where=_HAS_NO_TEXT, postgresql_where=_HAS_NO_TEXT)
+_MILESTONE_MAILS = select(column("mail_id", BIG_ID)).select_from(table("milestones"))
 
 _MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__slots__)
 
@@ -62,7 +81,14 @@ def _mail_from_row(row: Sequence[Any] | None) -> Mail | None:
 
 
 def insert_mail(
-    tx: Tx, *, user_id: int | None, recipient: str, reference: str, message: Message, page: str
+    tx: Tx,
+    *,
+    user_id: int | None,
+    recipient: str,
+    reference: str,
+    message: Message,
+    page: str,
+    expires_at: datetime | None = None,
 ) -> int:
     """Store a mail that is due now, and return its id. A unique constraint refuses a used reference."""
     row = {
@@ -72,6 +98,7 @@ def insert_mail(
         "subject": message.subject,
         "text": message.text,
         "page": page,
+        "expires_at": expires_at,
     }
     added = insert(mails).values(**row, attempts=0, next_attempt_at=tx.now, created_at=tx.now)
     return int(tx.connection.execute(added.returning(mails.c.id)).scalar_one())
@@ -117,7 +144,7 @@ def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetim
 
 
 def record_sent(tx: Tx, mail_id: int) -> None:
-    """Store that a mail was sent, whichever attempt sent it, so that it is not sent again."""
+    """Store that a mail was sent, whichever attempt sent it, so that it is not sent again, and erase its text."""
     unsent = (mails.c.id == mail_id) & mails.c.sent_at.is_(None)
     values = {
         "sent_at": tx.now,
@@ -125,6 +152,7 @@ def record_sent(tx: Tx, mail_id: int) -> None:
         "logged_at": None,
         "given_up_at": None,
         "error": None,
+        "text": "",
     }
     tx.connection.execute(update(mails).where(unsent).values(**values))
 
@@ -148,8 +176,41 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
 
 def erase_recipient(tx: Tx, mail_id: int) -> None:
     """Erase the address of a mail, and the server's reply, which may contain the address."""
-    values = {"recipient": "deleted", "error": None}
+    values = {"recipient": ERASED, "error": None}
     tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
+
+
+def has_expired(tx: Tx) -> bool:
+    """True if `erase_expired` has work."""
+    return any(
+        tx.connection.execute(select(mails.c.id).where(each).limit(1)).first() is not None
+        for each in (_has_expired_text(tx), _is_old_envelope(tx))
+    )
+
+
+def erase_expired(tx: Tx) -> None:
+    """Erase the texts of unsent mails that have expired, and delete old mails without a text.
+
+    A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those mails stay, without their
+    address and subject.
+    """
+    expired = _has_expired_text(tx)
+    given_up = {"next_attempt_at": None, "given_up_at": tx.now, "error": EXPIRED}
+    tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
+    tx.connection.execute(update(mails).where(expired).values(text=""))
+    old = _is_old_envelope(tx)
+    tx.connection.execute(delete(mails).where(old & mails.c.id.not_in(_MILESTONE_MAILS)))
+    erased = {"recipient": ERASED, "subject": ERASED, "page": "", "error": None}
+    tx.connection.execute(update(mails).where(old).values(**erased))
+
+
+def _has_expired_text(tx: Tx) -> ColumnElement[bool]:
+    is_old = ~WAITING & (mails.c.created_at <= tx.now - UNSENT_TEXT_KEPT_FOR)
+    return _HAS_UNSENT_TEXT & ((mails.c.expires_at <= tx.now) | is_old)
+
+
+def _is_old_envelope(tx: Tx) -> ColumnElement[bool]:
+    return _HAS_NO_TEXT & (mails.c.created_at <= tx.now - ENVELOPE_KEPT_FOR) & (mails.c.recipient != ERASED)
 
 
 def set_due(tx: Tx, mail_id: int) -> Mail:

@@ -6,6 +6,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from sublet.mail.letter import Message
+from sublet.mail.quote import quoted, without_links
 
 EXAMPLE_VALUES: dict[str, Any] = {
     "name": "Ada",
@@ -13,28 +14,29 @@ EXAMPLE_VALUES: dict[str, Any] = {
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
     "fqdn": "blog.example.net",
-    "sender": "ada@example.org",
+    "sender": "the user ada@example.org",
     "recipient": "bob@example.org",
     "state": "declined",
     "transfer_id": 1,
     "until": "2026-11-28 09:30 UTC",
     "organization": "Example Cooperative",
-    "inviter": "Bob",
     "role": "member",
     "sentence": "bob@example.org has joined as member.",
     "at": "2026-11-21 09:30 UTC",
     "token_name": "laptop",
     "token_id": 7,
-    "created": "ci (id 8)",
+    "created": "“ci” (id 8)",
 }
 """The values that `sublet mail preview` renders a template with."""
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(  # noqa: S701 - plain text needs no escaping
+    environment = Environment(  # noqa: S701 - plain text needs no escaping
         loader=PackageLoader("sublet.mail"), undefined=StrictUndefined, keep_trailing_newline=True
     )
+    environment.filters |= {"quoted": quoted, "without_links": without_links}
+    return environment
 
 
 def names() -> list[str]:

@@ -74,14 +74,13 @@ def invite_member(
     secret = new.link_token.reveal()
     message = render(
         "membership",
-        inviter=own.user.name,
-        organization=organization.name,
         role=role,
         code=secret,
         link=f"{public_url}{CONFIRM_PATH}?token={secret}",
         public_url=public_url,
     )
-    enqueue_to(tx, email, message, reference=f"code:{code_id}")
+    expires_at = tx.now + VALID_FOR[MEMBERSHIP]
+    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=expires_at)
     after = {"email": email, "role": role, "organization_id": organization.id}
     audit.record(tx, actor, "organization.invite", code_id, object_type="mailed_code", after=after)
     return find_invitation(tx, organization.id, str(code_id))

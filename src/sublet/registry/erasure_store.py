@@ -1,11 +1,12 @@
 """All SQL that erases a user's personal data, counts the remaining rows, and finds texts that still mention the user."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     Column,
+    ColumnElement,
     Select,
     String,
     Table,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from sublet import audit_members
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
@@ -89,20 +91,18 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(messages).where(named & (messages.c.author_type == "user")).values(author_name=TEXT))
     delete_of_user(tx, user_id)
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
-    waiting = own_mails & mails.c.next_attempt_at.is_not(None)
-    run(update(mails).where(waiting).values(next_attempt_at=None, given_up_at=tx.now))
-    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text=TEXT, error=None))
+    _cancel(tx, own_mails)
+    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text="", page="", error=None))
     # Mails to owners about members of their organization contain the members' addresses.
     about = mails.c.reference.like(f"organization:%:{user_id}:%")
-    run(
-        update(mails)
-        .where(about & mails.c.next_attempt_at.is_not(None))
-        .values(next_attempt_at=None, given_up_at=tx.now)
-    )
-    run(update(mails).where(about).values(text=TEXT))
+    _cancel(tx, about)
+    run(update(mails).where(about).values(text=""))
     notices = operator_notices.c
-    mailed = select(notices.mail_id).where((notices.user_id == user_id) & notices.mail_id.is_not(None))
-    run(update(mails).where(mails.c.id.in_(mailed)).values(text=ERASED))
+    mailed = mails.c.id.in_(
+        select(notices.mail_id).where((notices.user_id == user_id) & notices.mail_id.is_not(None))
+    )
+    run(update(mails).where(mailed & mails.c.next_attempt_at.is_not(None)).values(text=ERASED))
+    run(update(mails).where(mailed & mails.c.next_attempt_at.is_(None)).values(text=""))
     run(delete(operator_notices).where((notices.user_id == user_id) & notices.mail_id.is_(None)))
     run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
@@ -120,8 +120,9 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
         f"name_transfer:{each}:{about}" for each in received for about in ("sent", "declined", "expired")
     ]
     references += [f"name_transfer:{each}:offer" for each in sent]
-    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=TEXT))
-    _erase_events(tx, "name_transfer", [*received, *sent], ("to",))
+    _cancel(tx, mails.c.reference.in_(references))
+    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=""))
+    _erase_events(tx, "name_transfer", [*received, *sent])
     run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
 
 
@@ -139,20 +140,34 @@ def erase_append_only(
         by_person = own & (audit_events.c.user_id.is_(None) | (audit_events.c.user_id == user_id))
         with_address = by_person & audit_events.c.address.is_not(None)
         tx.connection.execute(update(audit_events).where(with_address).values(address=None))
-    _erase_events(tx, "user", [user_id], ("email", "name", "suspended_reason"))
-    _erase_events(tx, "token", _ids(tokens, user_id), ("name", "networks"))
-    _erase_events(tx, "ticket", _ids(tickets, user_id), ())
-    _erase_events(tx, "transfer", _ids(ledger_entries, user_id), ("description",))
-    _erase_events(tx, "subdomain", _ids(subdomains, user_id), ("suspended_reason",))
-    _erase_events(tx, "mail", _ids(mails, user_id), ())
-    _erase_events(tx, "mailed_code", _list_invitations(tx, identities), ("email",))
-    _erase_events(tx, "organization", organization_ids, ("name", "slug"))
+    _erase_events(tx, "user", [user_id])
+    _erase_events(tx, "token", _ids(tokens, user_id))
+    _erase_events(tx, "ticket", _ids(tickets, user_id))
+    _erase_events(tx, "transfer", _ids(ledger_entries, user_id))
+    _erase_events(tx, "subdomain", _ids(subdomains, user_id))
+    _erase_events(tx, "mail", _ids(mails, user_id))
+    _erase_events(tx, "device", _list_devices(tx, user_id))
+    _erase_events(tx, "mailed_code", _list_invitations(tx, identities))
+    _erase_events(tx, "organization", organization_ids)
     of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
-    _erase_events(tx, "user", select(users.c.id).where(of_organizations), ("name",))
+    _erase_events(tx, "user", select(users.c.id).where(of_organizations))
     for kind, text in _ERASED_DESCRIPTIONS.items():
         of_kind = (ledger_entries.c.user_id == user_id) & (ledger_entries.c.kind == kind)
         tx.connection.execute(update(ledger_entries).where(of_kind).values(description=text))
     tx.connection.execute(delete(erasures))
+
+
+def _cancel(tx: Tx, of: ColumnElement[bool]) -> None:
+    """Give up the waiting mails with a condition, because their texts are erased."""
+    waiting = update(mails).where(of & mails.c.next_attempt_at.is_not(None))
+    tx.connection.execute(waiting.values(next_attempt_at=None, given_up_at=tx.now))
+
+
+def _list_devices(tx: Tx, user_id: int) -> list[int]:
+    """Return the ids of the programs' requests that a user decided. The requests themselves may be deleted."""
+    events = audit_events.c
+    query = select(events.object_id).where((events.user_id == user_id) & (events.object_type == "device"))
+    return list(tx.connection.execute(query).scalars())
 
 
 def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
@@ -211,11 +226,9 @@ def _events_of(object_type: str, ids: Collection[int] | Select[tuple[int]]) -> A
     return (audit_events.c.object_type == object_type) & audit_events.c.object_id.in_(ids)
 
 
-def _erase_events(
-    tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]], members: Iterable[str]
-) -> None:
-    """Erase the reason, and these members of `before` and `after`, in all events of these objects."""
-    events, erased = audit_events.c, frozenset(members)
+def _erase_events(tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]]) -> None:
+    """Erase the reason, and the personal members of `before` and `after`, in all events of these objects."""
+    events, erased = audit_events.c, audit_members.ERASED.get(object_type, frozenset())
     of_these = _events_of(object_type, ids)
     with_reason = of_these & events.reason.is_not(None)
     tx.connection.execute(update(audit_events).where(with_reason).values(reason=None))

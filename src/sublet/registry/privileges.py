@@ -112,7 +112,7 @@ API = Role(
         "mails": {
             "INSERT": WHOLE_TABLE,
             "SELECT": ("id", "user_id", "recipient", "reference", "next_attempt_at", "created_at"),
-            "UPDATE": ("recipient", "subject", "text", "error", "next_attempt_at", "given_up_at"),
+            "UPDATE": ("recipient", "subject", "text", "page", "error", "next_attempt_at", "given_up_at"),
         },
         "operator_notices": {"INSERT": WHOLE_TABLE, "SELECT": ("id", "user_id", "mail_id")} | _DELETE,
         "platform_domains": _READ | _update("updated_at"),
@@ -166,9 +166,13 @@ WORKER = Role(
         "coupon_uses": _READ,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,
-        # UPDATE of the recipient is for erasing the address in the notice to a deleted user.
+        # Texts end with the mail, and the envelope after a time.
         "mails": _ADD
-        | _update("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at", "recipient"),
+        | _DELETE
+        | _update(
+            *("attempts", "next_attempt_at", "error", "sent_at", "logged_at", "given_up_at"),
+            *("recipient", "subject", "text", "page"),
+        ),
         "operator_notices": _ALL,
         "published_owners": _ALL,
         "zone_records": _ADD | _DELETE,
@@ -236,7 +240,9 @@ OPERATOR = Role(
         | _update("status", "priority", "subject", "requester_email", "last_message_at", "updated_at"),
         "messages": _ADD | _update("author_name", "message"),
         "mails": _ADD
-        | _update("attempts", "next_attempt_at", "given_up_at", "recipient", "subject", "text", "error"),
+        | _update(
+            "attempts", "next_attempt_at", "given_up_at", "recipient", "subject", "text", "page", "error"
+        ),
         "operator_notices": _ADD | _DELETE,
         "clockwork": _READ | _update(),
         "forecasts": _ADD | _DELETE,

@@ -8,6 +8,7 @@ from sublet.accounts.tokens import digest, find_secrets, revoke
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.mail.outbox import enqueue
+from sublet.mail.quote import quoted
 from sublet.mail.templates import render
 
 
@@ -50,7 +51,7 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
             name=user.name,
             token_name=token.name,
             token_id=token.id,
-            created=", ".join(f"{each.name} (id {each.id})" for each in created),
+            created=", ".join(f"{quoted(each.name)} (id {each.id})" for each in created),
         )
         page = "/tokens" if token.organization_id is None else f"/o/{token.organization_id}/tokens"
         enqueue(tx, user, message, reference=f"token_leaked:{token.id}", page=page)

@@ -11,6 +11,7 @@ from sublet.accounts.sessions import PASSKEY
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.mail.quote import quoted
 from sublet.sign_in import store
 from sublet.sign_in.model import Passkey, Site
 from sublet.sign_in.notices import notify
@@ -85,7 +86,12 @@ def add_passkey(
     store.set_sign_in_method(tx, actor.session_id or 0, PASSKEY)
     audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})
     notify(
-        tx, user, "passkey_added", passkey.id, f"The passkey “{name}” was added to your account.", public_url
+        tx,
+        user,
+        "passkey_added",
+        passkey.id,
+        f"The passkey {quoted(name)} was added to your account.",
+        public_url,
     )
     return passkey
 

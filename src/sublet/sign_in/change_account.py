@@ -13,11 +13,21 @@ from sublet.db import Tx
 from sublet.errors import FieldError, RateLimited, validation_failed
 from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
+from sublet.sign_in.end_session import end_others
 from sublet.sign_in.notices import notify
 from sublet.sign_up import store
-from sublet.sign_up.codes import NEW_ADDRESS, TRIES_MAX, VALID_FOR, matches_code, new_code
+from sublet.sign_up.codes import (
+    DAY,
+    NEW_ADDRESS,
+    TRIES_MAX,
+    TRIES_PER_DAY_MAX,
+    VALID_FOR,
+    matches_code,
+    new_code,
+)
 from sublet.sign_up.mailbox_limit import refuse_full_mailbox
 from sublet.sign_up.sign_up import check_disposable
+from sublet.sign_up.use_code import is_expired
 
 CODES_PER_HOUR = 5
 HOUR = timedelta(hours=1)
@@ -36,13 +46,14 @@ class AccountChange:
 def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str) -> Member:
     """Change the name and reminders, mail a code to a new address, and return the user. `confirm_email` changes the address.
 
-    The present address gets a notice. If another user has the new address, only the mail says so; the answer is the same.
+    The present address gets a notice. The mail to the new address has no text of the user, because it may be a stranger's address. If another user has the new address, only the mail says so; the answer is the same.
     Unchanged values leave no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        RateLimited: the user requested too many codes for a new address, or the new address got too many mails from all requests.
+        RateLimited: the user requested too many codes for a new address, or entered too many wrong codes; or the new address got too many mails
+            from all requests.
     """
     user = lock_acting_user(tx, actor)
     values, email = _check_change(change)
@@ -80,6 +91,11 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
             f"You requested more than {CODES_PER_HOUR} codes for a new address within an hour. Wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
+    if _entered_too_many(tx, user.id):
+        raise RateLimited(
+            f"You entered {TRIES_PER_DAY_MAX} wrong codes for a new address within a day. Wait a day.",
+            retry_after_seconds=int(DAY.total_seconds()),
+        )
     refuse_full_mailbox(tx, email)
     new = new_code()
     is_taken = account_store.find_user_by_email(tx, email) is not None
@@ -95,22 +111,39 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
         expires_at=tx.now + VALID_FOR[NEW_ADDRESS],
     )
     template = "known_address" if is_taken else "new_address"
-    message = render(template, name=user.name, code=new.code.reveal(), public_url=public_url)
-    enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email)
+    message = render(template, code=new.code.reveal(), public_url=public_url)
+    expires_at = tx.now + VALID_FOR[NEW_ADDRESS]
+    enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email, expires_at=expires_at)
     audit.record(tx, actor, "user.ask_address", user.id)
     sentence = f"A change of your account's address to {email} was requested. It takes effect with a code that was mailed to that address."
     notify(tx, user, "address_asked", code_id, sentence, public_url)
 
 
-def count_attempt(tx: Tx, actor: Actor) -> None:
-    """Count an attempt to enter the code for a new address. Commit it before `confirm_email`, whose error rolls back."""
+def _entered_too_many(tx: Tx, user_id: int) -> bool:
+    return store.count_tries_of(tx, user_id, NEW_ADDRESS, tx.now - DAY) >= TRIES_PER_DAY_MAX
+
+
+def count_attempt(tx: Tx, actor: Actor, public_url: str = "") -> None:
+    """Count an attempt to enter the code for a new address. Commit it before `confirm_email`, whose error rolls back.
+
+    The attempt that reaches `TRIES_PER_DAY_MAX` mails the user.
+    """
     found = store.lock_newest_of_user(tx, actor.user_id or 0, NEW_ADDRESS)
-    if found is not None and found.used_at is None:
-        store.count_try(tx, found.id)
+    if found is None or found.user_id is None or found.used_at is not None or found.tries > TRIES_MAX:
+        return
+    was_void = _entered_too_many(tx, found.user_id)
+    store.count_try(tx, found.id)
+    if not was_void and _entered_too_many(tx, found.user_id):
+        user = account_store.find_user(tx, found.user_id)
+        assert user is not None  # noqa: S101 - user rows are never deleted
+        sentence = "A browser that is signed in to your account entered many wrong codes for a new address. For a day, no code for a new address works."
+        notify(tx, user, "wrong_codes", found.id, sentence, public_url)
 
 
 def confirm_email(tx: Tx, actor: Actor, code: str | None, public_url: str) -> Member:
-    """Change the user's address to the address that got the newest code, and mail the former address. Call `count_attempt` first.
+    """Change the user's address to the address that got the newest code, mail the former address, and end the user's other sessions.
+
+    Call `count_attempt` first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -121,8 +154,9 @@ def confirm_email(tx: Tx, actor: Actor, code: str | None, public_url: str) -> Me
     is_valid = (
         found is not None
         and found.used_at is None
-        and found.expires_at > tx.now
+        and not is_expired(tx, found)
         and found.tries <= TRIES_MAX
+        and not _entered_too_many(tx, user.id)
         and matches_code(found, code or "")
         and account_store.find_user_by_email(tx, found.email) is None
     )
@@ -132,6 +166,7 @@ def confirm_email(tx: Tx, actor: Actor, code: str | None, public_url: str) -> Me
     account_store.update_user(tx, user.id, email=found.email)
     before, after = {"email": user.email}, {"email": found.email}
     audit.record(tx, actor, "user.edit", user.id, before=before, after=after)
-    sentence = f"The address of your account is {found.email} now. Sign in with the new address."
+    end_others(tx, actor, user)
+    sentence = f"The address of your account is {found.email} now. Sign in with the new address. All other browsers were signed out."
     notify(tx, user, "address_changed", user.id, sentence, public_url, recipient=user.email)
     return find_member(tx, user.id)

@@ -7,8 +7,9 @@ from sublet.accounts.store import count_live_tokens
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, DeviceNotFound
+from sublet.mail.quote import quoted
 from sublet.sign_in import device_store
-from sublet.sign_in.devices import ALLOWED, PENDING, REFUSED, DeviceRequest, user_code_digest
+from sublet.sign_in.devices import ALLOWED, PENDING, REFUSED, DeviceRequest, is_expired, user_code_digest
 from sublet.sign_in.notices import notify
 
 
@@ -38,7 +39,7 @@ def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, publi
         )
     device_store.update_request(tx, found.id, state=ALLOWED, user_id=user.id, may_spend=may_spend)
     audit.record(tx, actor, "device.allow", found.id, after={"name": found.name, "may_spend": may_spend})
-    sentence = f"A program called {found.name} got a token of your account."
+    sentence = f"A program called {quoted(found.name)} got a token of your account."
     notify(tx, user, "device", found.id, sentence, public_url)
     return found
 
@@ -56,7 +57,7 @@ def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
 
 
 def _require_pending(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
-    if found is None or found.state != PENDING or found.expires_at <= tx.now:
+    if found is None or found.state != PENDING or is_expired(found, tx.now):
         raise DeviceNotFound(
             "No program waits with this code: the code is wrong, too old or already decided. Check the code that the program shows."
         )

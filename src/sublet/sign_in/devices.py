@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sublet.accounts.tokens import digest
+from sublet.dates import is_future
 from sublet.secret import Secret
 from sublet.sign_up.sign_up import FIRST_SCOPES
 
@@ -38,6 +39,11 @@ class DeviceRequest:
     def scopes(self) -> tuple[str, ...]:
         """Return the scopes of the token."""
         return (*FIRST_SCOPES, SPENDING_SCOPE) if self.may_spend else FIRST_SCOPES
+
+
+def is_expired(found: DeviceRequest, now: datetime) -> bool:
+    """True if a request has expired, or was created in the future: after the clock was set back, it would be valid again."""
+    return found.expires_at <= now or is_future(found.created_at, now)
 
 
 def new_device_code() -> Secret:

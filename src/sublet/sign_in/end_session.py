@@ -33,8 +33,7 @@ def end_other_sessions(tx: Tx, actor: Actor) -> int:
 
     The number includes sessions that were idle for too long, because they are stored until they expire.
     """
-    user = lock_requesting_user(tx, actor)
-    return _end_all(tx, actor, user)
+    return end_others(tx, actor, lock_requesting_user(tx, actor))
 
 
 def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
@@ -44,10 +43,11 @@ def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
         NotFound: no user has this address or id, or the user is deleted.
     """
     user = lock_user(tx, identifier)
-    return user, _end_all(tx, actor, user)
+    return user, end_others(tx, actor, user)
 
 
-def _end_all(tx: Tx, actor: Actor, user: User) -> int:
+def end_others(tx: Tx, actor: Actor, user: User) -> int:
+    """End all sessions of a user except the session of the request, and return their number. Lock the user first."""
     ended = [each for each in store.list_sessions(tx, user.id) if each.id != actor.session_id]
     for session in ended:
         end(tx, actor, session)

@@ -42,7 +42,8 @@ def open_session(
         "user_agent": _one_line(browser.user_agent),
     }
     present = _present_session(tx, browser)
-    if present is not None and present.user_id == identified.user.id:
+    # A session from before the clock was set back is replaced, because its sign-in would precede its creation.
+    if present is not None and present.user_id == identified.user.id and present.created_at <= tx.now:
         session = store.replace_session_secret(tx, present.id, digest(secret.reveal()), **values)
     else:
         if present is not None:

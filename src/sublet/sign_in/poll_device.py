@@ -8,7 +8,16 @@ from sublet.db import Tx
 from sublet.errors import AccessDenied, AuthorizationPending, ExpiredToken, Refusal, SlowDown
 from sublet.restrictions import SCOPES, Restrictions
 from sublet.sign_in import device_store
-from sublet.sign_in.devices import ALLOWED, INTERVAL, PENDING, REFUSED, TOKEN_LIFE, USED, DeviceRequest
+from sublet.sign_in.devices import (
+    ALLOWED,
+    INTERVAL,
+    PENDING,
+    REFUSED,
+    TOKEN_LIFE,
+    USED,
+    DeviceRequest,
+    is_expired,
+)
 
 
 def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal:
@@ -25,7 +34,7 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     # The order of locks is users, then requests. A decision that is committed between the two queries counts at the next poll.
     user = lock_user(tx, seen.user_id) if seen is not None and seen.user_id is not None else None
     found = device_store.lock_by_device_code(tx, code_digest)
-    if found is None or found.state == USED or found.expires_at <= tx.now:
+    if found is None or found.state == USED or is_expired(found, tx.now):
         return ExpiredToken("This code is wrong, used or too old. Send POST /auth/device to begin again.")
     if found.state == REFUSED:
         return AccessDenied(

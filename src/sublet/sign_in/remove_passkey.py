@@ -6,6 +6,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import PasskeyNotFound
 from sublet.ids import parse_id
+from sublet.mail.quote import quoted
 from sublet.sign_in import store
 from sublet.sign_in.model import Passkey
 from sublet.sign_in.notices import notify
@@ -25,6 +26,6 @@ def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Pa
         raise PasskeyNotFound("You have no such passkey. Check the id; GET /passkeys lists yours.")
     store.delete_passkey(tx, passkey.id)
     audit.record(tx, actor, "passkey.remove", passkey.id, after={"user_id": user.id})
-    sentence = f"The passkey “{passkey.name}” was removed from your account."
+    sentence = f"The passkey {quoted(passkey.name)} was removed from your account."
     notify(tx, user, "passkey_removed", passkey.id, sentence, public_url)
     return passkey

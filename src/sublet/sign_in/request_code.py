@@ -11,6 +11,7 @@ from sublet.mail.templates import render
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_IN, VALID_FOR, new_code
 from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
+from sublet.sign_up.use_code import takes_only_links
 
 NETWORK_PER_HOUR = 30
 """The maximum number of codes that a network may request in an hour."""
@@ -63,11 +64,11 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
     message = render(
         "sign_in" if user else "unknown_address",
         name=user.name if user else "",
-        code=new.code.reveal(),
+        code="" if takes_only_links(tx, email, (SIGN_IN,)) else new.code.reveal(),
         link=f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}",
         public_url=public_url,
     )
-    enqueue_to(tx, email, message, reference=f"code:{code_id}")
+    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=tx.now + VALID_FOR[SIGN_IN])
 
 
 def _limit_network(tx: Tx, network: str) -> None:

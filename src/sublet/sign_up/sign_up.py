@@ -34,7 +34,7 @@ from sublet.sign_up.codes import (
 )
 from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.proof_of_work import SolvedChallenge
-from sublet.sign_up.use_code import use_code, use_link
+from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
 PROVEN_PER_HOUR = 30
 """The maximum number of sign-ups from a network in an hour with a solved challenge."""
@@ -45,7 +45,10 @@ PAUSE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 CONFIRM_PATH = "/signup/confirm"
 """The page that the link in a mail opens."""
-CODE_SENTENCE = "This code is wrong, used or too old. Send the newest code, or sign up again."
+CODE_SENTENCE = (
+    "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong codes in a day, only the link in the "
+    "mail works."
+)
 PURPOSES = (SIGN_UP, INVITATION)
 """The purposes of codes that open an account."""
 TOKEN_DAYS = 30
@@ -103,7 +106,9 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
         expires_at=tx.now + VALID_FOR[SIGN_UP],
     )
     known = find_user_by_email(tx, email) is not None
-    _mail(tx, code_id, email, new, public_url, "known_address" if known else "sign_up", name=name)
+    template = "known_address" if known else "sign_up"
+    code = "" if takes_only_links(tx, email, PURPOSES) else new.code.reveal()
+    _mail(tx, code_id, SIGN_UP, email, template, _link(new, public_url), code=code, public_url=public_url)
 
 
 def invite(
@@ -138,7 +143,8 @@ def invite(
         is_proven=True,
         expires_at=tx.now + VALID_FOR[INVITATION],
     )
-    _mail(tx, code_id, email, new, public_url, "invitation", name=name)
+    values = {"name": name, "code": new.code.reveal(), "public_url": public_url}
+    _mail(tx, code_id, INVITATION, email, "invitation", _link(new, public_url), **values)
     after = {"email": email, "organization_id": joined.id if joined else None}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
     found = store.find_by_link(tx, new.link_digest)
@@ -207,14 +213,11 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
         )
 
 
-def _mail(
-    tx: Tx, code_id: int, email: str, new: NewCode, public_url: str, template: str, *, name: str
-) -> None:
-    message = render(
-        template,
-        name=name,
-        code=new.code.reveal(),
-        link=f"{public_url}{CONFIRM_PATH}?token={new.link_token.reveal()}",
-        public_url=public_url,
-    )
-    enqueue_to(tx, email, message, reference=f"code:{code_id}")
+def _link(new: NewCode, public_url: str) -> str:
+    return f"{public_url}{CONFIRM_PATH}?token={new.link_token.reveal()}"
+
+
+def _mail(tx: Tx, code_id: int, purpose: str, email: str, template: str, link: str, **values: object) -> None:
+    message = render(template, link=link, **values)
+    expires_at = tx.now + VALID_FOR[purpose]
+    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=expires_at)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -22,6 +23,7 @@ from sqlalchemy import (
 
 from sublet.accounts.roles import OWNER
 from sublet.accounts.store import memberships, users
+from sublet.dates import CLOCKS_APART
 from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
@@ -106,10 +108,14 @@ class CodeRequest(NamedTuple):
 def list_requests_for(
     tx: Tx, email: str, purposes: Collection[str], since: datetime
 ) -> Sequence[CodeRequest]:
-    """Return the requests of codes for these purposes and an address since an instant, the newest first."""
+    """Return the requests of codes for these purposes and an address since an instant, the newest first.
+
+    Requests from before the clock was set back, whose time is in the future, are left out.
+    """
     at = mailed_codes.c.created_at
+    recent = (at > since) & (at <= tx.now + CLOCKS_APART)
     query = select(at, mailed_codes.c.network).where(
-        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & (at > since)
+        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & recent
     )
     return [CodeRequest(*row) for row in tx.connection.execute(query.order_by(at.desc()))]
 
@@ -181,6 +187,23 @@ def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
     of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
     query = select(func.count()).where(of_user & (mailed_codes.c.created_at > since))
     return int(tx.connection.execute(query).scalar_one())
+
+
+def count_tries_for(tx: Tx, email: str, purposes: Collection[str], since: datetime) -> int:
+    """Return the number of wrong attempts at the codes of an address for these purposes that were requested since an instant."""
+    of_address = (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes)
+    return _count_tries(tx, of_address, since)
+
+
+def count_tries_of(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
+    """Return the number of attempts at the unused codes of a user for a purpose that were requested since an instant."""
+    of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
+    return _count_tries(tx, of_user & mailed_codes.c.used_at.is_(None), since)
+
+
+def _count_tries(tx: Tx, of: ColumnElement[bool], since: datetime) -> int:
+    query = select(func.coalesce(func.sum(mailed_codes.c.tries), 0))
+    return int(tx.connection.execute(query.where(of & (mailed_codes.c.created_at > since))).scalar_one())
 
 
 def find_by_link(tx: Tx, link_digest: str) -> MailedCode | None:

@@ -5,9 +5,12 @@ from collections.abc import Collection
 from sublet.accounts.fields import check_email
 from sublet.accounts.store import lock_user
 from sublet.accounts.tokens import digest
+from sublet.dates import is_future
 from sublet.db import Tx
+from sublet.mail.outbox import enqueue_to
+from sublet.mail.templates import render
 from sublet.sign_up import store
-from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
+from sublet.sign_up.codes import DAY, TRIES_MAX, TRIES_PER_DAY_MAX, MailedCode, matches_code
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
@@ -22,14 +25,29 @@ def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode |
 def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> MailedCode | None:
     """Mark the newest code of an address as used, lock its user, and return the code. Return None if the typed code is wrong, void, used or expired.
 
-    A wrong code is counted.
+    A wrong code is counted. After `TRIES_PER_DAY_MAX` wrong codes within 24 hours, all codes of the address are void, and the address gets
+    a mail.
     """
     address, _ = check_email(email)
     found = _lock(tx, store.find_newest(tx, address, purposes))
-    if found is not None and (found.tries >= TRIES_MAX or not matches_code(found, code)):
-        store.count_try(tx, found.id)
+    if found is None or found.tries >= TRIES_MAX or takes_only_links(tx, address, purposes):
         return None
-    return _use_if_valid(tx, found) if found is not None else None
+    if not matches_code(found, code):
+        store.count_try(tx, found.id)
+        if takes_only_links(tx, address, purposes):
+            enqueue_to(tx, address, render("wrong_codes"), reference=f"wrong_codes:{found.id}")
+        return None
+    return _use_if_valid(tx, found)
+
+
+def takes_only_links(tx: Tx, address: str, purposes: Collection[str]) -> bool:
+    """True if the codes of an address for these purposes are void, because too many wrong codes were entered within 24 hours."""
+    return store.count_tries_for(tx, address, purposes, tx.now - DAY) >= TRIES_PER_DAY_MAX
+
+
+def is_expired(tx: Tx, found: MailedCode) -> bool:
+    """True if a code has expired, or was created in the future: after the clock was set back, an expired code would be valid again."""
+    return found.expires_at <= tx.now or is_future(found.created_at, tx.now)
 
 
 def _lock(tx: Tx, seen: MailedCode | None) -> MailedCode | None:
@@ -42,7 +60,7 @@ def _lock(tx: Tx, seen: MailedCode | None) -> MailedCode | None:
 
 
 def _use_if_valid(tx: Tx, found: MailedCode) -> MailedCode | None:
-    if found.used_at is not None or found.expires_at <= tx.now:
+    if found.used_at is not None or is_expired(tx, found):
         return None
     store.use_code(tx, found.id)
     return found

@@ -66,7 +66,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     audit.record(tx, actor, "name_transfer.push", transfer_id, after=after)
     values = {
         "name": holder.name,
-        "sender": holder.name if holder.is_organization else holder.email,
+        "sender": "an organization" if holder.is_organization else f"the user {holder.email}",
         "recipient": email,
         "fqdn": subdomain.fqdn,
         "transfer_id": transfer_id,
