@@ -41,9 +41,9 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def options_of(command: Any) -> list[Any]:
-    """Return the options that the section of a command lists."""
+    """Return the options that the section of a command lists. Former names of options are hidden."""
     options = [each for each in command.params if each.param_type_name == "option"]
-    return [each for each in options if each.opts[0] not in EVERYWHERE]
+    return [each for each in options if each.opts[0] not in EVERYWHERE and not each.hidden]
 
 
 def names_of(option: Any) -> str:

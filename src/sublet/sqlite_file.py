@@ -175,9 +175,23 @@ def copy_file(source: Path, target: Path) -> None:
 @contextmanager
 def open_read_only(path: Path, now: datetime) -> Iterator[Tx]:
     """Open a complete SQLite file for reading, without a lock, and without changing it or creating files beside it."""
+    with _open(path, "ro", now, immutable=1) as tx:
+        yield tx
+
+
+@contextmanager
+def open_unused(path: Path, now: datetime) -> Iterator[Tx]:
+    """Open a transaction that writes a complete SQLite file, which no other process uses. It commits at the end."""
+    with _open(path, "rw", now) as tx, tx.connection.begin():
+        tx.connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield tx
+
+
+@contextmanager
+def _open(path: Path, mode: str, now: datetime, *, immutable: int = 0) -> Iterator[Tx]:
     engine = create_engine(
         "sqlite://",
-        creator=lambda: _connect(path, "ro", immutable=1),
+        creator=lambda: _connect(path, mode, immutable=immutable),
         poolclass=NullPool,
         paramstyle="named",  # `db.Prepared` sends parameters by name.
     )

@@ -255,6 +255,37 @@ def test_a_served_registry_is_not_copied(source: str, tmp_path: Path, postgresql
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
 
 
+@pytest.mark.parametrize("tool", ["sublet", "sqlite"])
+def test_a_backup_of_a_served_registry_is_copied_and_served(
+    source: str, database_url: str, tmp_path: Path, tool: str
+) -> None:
+    file = tmp_path / "backup.db"
+    with running_service(source, free_quota=1000) as service:
+        if tool == "sublet":
+            service.operator("backup", str(file))
+        else:
+            with (
+                closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as reading,
+                closing(sqlite3.connect(file)) as writing,
+            ):
+                reading.backup(writing)
+        with connected(source) as connection:
+            assert connection.execute(text("SELECT count(*) FROM processes")).scalar_one() == 1
+        backup = f"sqlite:///{file}"
+        assert copy(backup, database_url)["violations"] == []
+        assert copy(backup, database_url)["already"]
+        restored = f"sqlite:///{tmp_path}/restored.db"
+        words = ["restore", str(file), "--json"]
+        done = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": restored})
+        assert done.exit_code == 0, done.output
+        with connected(restored) as connection:
+            assert connection.execute(text("SELECT count(*) FROM processes")).scalar_one() == 0
+    with running_service(database_url, free_quota=1000) as service:
+        member = service.add_user("new@example.org")
+        service.register(member, "anew.example.test", nameservers=["ns1.provider.example"])
+        assert service.doctor() == []
+
+
 def test_a_target_created_by_another_process_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "target.db"
     with serve_lock(path):

@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dns.flags
@@ -376,6 +377,46 @@ def test_compare_zone(live: list[Record], expected: ZoneDifferences) -> None:
     found = compare_zone([*APEX, *live], DESIRED, OURS, ignored={FENCE.owner})
     assert found == expected
     assert found.needs_no_repair is not bool(expected.missing or expected.different or expected.orphaned)
+
+
+OWN_A, OWN_AAAA = (
+    Record("ns1.zone.example", "A", 300, "192.0.2.53"),
+    Record("ns1.zone.example", "AAAA", 300, "2001:db8::53"),
+)
+
+
+@pytest.mark.parametrize(
+    ("live", "foreign", "own_servers"),
+    [
+        ([OWN_A, OWN_AAAA], (), (OWN_A, OWN_AAAA)),
+        ([replace(OWN_A, owner="ns2.zone.example")], (replace(OWN_A, owner="ns2.zone.example"),), ()),
+        (
+            [
+                Record("zone.example", "NS", 300, "NS2.Zone.Example."),
+                replace(OWN_A, owner="ns2.zone.example"),
+            ],
+            (),
+            (replace(OWN_A, owner="ns2.zone.example"),),
+        ),
+        # Another server outside the zone has no records in it, and a name below a registered name isn't at the apex.
+        ([Record("zone.example", "NS", 300, "ns.elsewhere.example."), OWN_A], (), (OWN_A,)),
+        (
+            [OWN_A, Record("ns1.zone.example", "TXT", 300, '"x"')],
+            (Record("ns1.zone.example", "TXT", 300, '"x"'),),
+            (OWN_A,),
+        ),
+        (
+            [Record("ns1.zone.example", "NS", 300, "ns.elsewhere.example.")],
+            (Record("ns1.zone.example", "NS", 300, "ns.elsewhere.example."),),
+            (),
+        ),
+    ],
+)
+def test_addresses_of_the_zones_own_name_servers_are_not_foreign(
+    live: list[Record], foreign: tuple[Record, ...], own_servers: tuple[Record, ...]
+) -> None:
+    found = compare_zone([*APEX, *live], {}, OURS)
+    assert found == ZoneDifferences(foreign=foreign, own_servers=own_servers)
 
 
 def test_name_with_no_records_is_not_desired() -> None:

@@ -119,7 +119,10 @@ def test_hand_edits_are_repaired_and_foreign_names_stay(on: ServiceOn) -> None:
     refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"office.{ZONE}"})
     assert (refused.status_code, refused.json()["details"]["reason"]) == (409, "taken")
     shown = service.operator("zone", "check", ZONE)
-    assert [each["owner"] for each in shown["foreign"]][-1] == f"office.{ZONE}"
+    assert [each["owner"] for each in shown["foreign"]] == [f"office.{ZONE}"]
+    assert {f"ns1.{ZONE}", f"ns2.{ZONE}"} & {each.owner for each in on.apex}, (
+        "the zone has its own name servers"
+    )
     on.primary.nsupdate([f"delete {foreign[0]}. A"])
     zone_becomes(on, ours)
     wait_until(

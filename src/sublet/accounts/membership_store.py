@@ -7,7 +7,7 @@ from sqlalchemy import Select, case, delete, func, insert, select, update
 
 from sublet.accounts.model import Membership, Organization, Token, User
 from sublet.accounts.roles import OWNER, ROLES
-from sublet.accounts.store import memberships, organizations, to_token, tokens, users
+from sublet.accounts.store import contains_text, memberships, organizations, to_token, tokens, users
 from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import older
@@ -103,6 +103,19 @@ def find_next_owner(tx: Tx, organization_id: int) -> User | None:
     )
     row = tx.connection.execute(query).one_or_none()
     return User(*row) if row is not None else None
+
+
+def search_organizations(tx: Tx, containing: str | None, limit: int) -> list[tuple[Organization, int]]:
+    """Return up to `limit` organizations with their numbers of members, the newest first.
+
+    `containing` is a part of the name or slug, in any case. On SQLite, the case of non-ASCII letters must match.
+    """
+    number = select(func.count()).where(memberships.c.organization_id == organizations.c.id).scalar_subquery()
+    query = select(*(organizations.c[name] for name in Organization.__slots__), number)
+    if containing is not None:
+        query = query.where(contains_text((organizations.c.name, organizations.c.slug), containing))
+    rows = tx.connection.execute(query.order_by(organizations.c.id.desc()).limit(limit))
+    return [(Organization(*row[:-1]), row[-1]) for row in rows]
 
 
 def count_members(tx: Tx, organization_id: int) -> int:

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.accounts.model import Organization, Registrant, Token, User
+from sublet.accounts.model import Member, Organization, Registrant, Token, User
 from sublet.db import Prepared, Query, Tx, insert_into
 from sublet.ids import Position
 from sublet.restrictions import Restrictions
@@ -222,9 +222,30 @@ def count_users(tx: Tx) -> int:
     return int(tx.connection.execute(query).scalar_one())
 
 
-def list_users(tx: Tx) -> list[User]:
-    """Return all users and accounts of organizations, the oldest first."""
-    return [User(*row) for row in tx.connection.execute(select(*_USER).order_by(users.c.id))]
+def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
+    """Return up to `limit` users that are not deleted, the newest first.
+
+    `containing` is a part of the address, the name, or the organization's name or slug, in any case. On SQLite, the case of non-ASCII
+    letters must match.
+    """
+    query = select(*_USER, *_ORGANIZATION).join_from(users, organizations)
+    query = query.where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
+    if containing is not None:
+        searched = (users.c.email, users.c.name, organizations.c.name, organizations.c.slug)
+        query = query.where(contains_text(searched, containing))
+    rows = tx.connection.execute(query.order_by(users.c.id.desc()).limit(limit))
+    return [Member(User(*row[: len(_USER)]), Organization(*row[len(_USER) :])) for row in rows]
+
+
+def contains_text(columns: Iterable[ColumnElement[str]], text: str) -> ColumnElement[bool]:
+    """Return the condition that one of these columns contains a text, in any case. On SQLite, the case of non-ASCII letters must match."""
+    return or_(*(func.lower(each).contains(text.lower(), autoescape=True) for each in columns))
+
+
+def find_emails(tx: Tx, user_ids: Iterable[int]) -> dict[int, str]:
+    """Return the addresses of these users by id."""
+    query = select(users.c.id, users.c.email).where(users.c.id.in_(set(user_ids)))
+    return {row.id: row.email for row in tx.connection.execute(query)}
 
 
 def insert_user(

@@ -17,12 +17,14 @@ from sublet.db import utc_now
 from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import REFUSED, Conflict, NotFound
+from sublet.processes.processes import forget_processes
 from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
 from sublet.sqlite_file import (
     SIDE_SUFFIXES,
     copy_file,
     copy_online,
     open_read_only,
+    open_unused,
     refuse_broken,
     refuse_unfinished,
     rename_durably,
@@ -186,12 +188,14 @@ def _database_path(session: Session, postgresql_advice: str) -> Path:
 
 
 def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
-    """Read and check a whole copy, and return its contents. `name` is the copy's name in error messages.
+    """Delete the processes from a copy, check the whole copy, and return its contents. `name` is the copy's name in error messages.
 
     Raises:
         Conflict: the copy is damaged, isn't a registry, or is from a newer version of sublet.
     """
     refuse_broken(path, name)
+    with open_unused(path, utc_now()) as tx:
+        forget_processes(tx)
     with open_read_only(path, utc_now()) as tx:
         revision = find_revision(tx)
         if revision is None:

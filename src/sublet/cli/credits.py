@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
-from sublet.cli.options import INSTANT_FORMATS, Limit, OnlyDomain, ReasonForUser, User
+from sublet.cli.options import INSTANT_FORMATS, Limit, OnlyDomain, OnlyUser, ReasonForUser, User
 from sublet.cli.output import Answer, Column, as_object, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
@@ -26,7 +26,7 @@ from sublet.db import Tx
 
 credits_app = new_app("Grant, correct and refund credits.")
 package_app = new_app("Add, list and retire packages of credits for sale.")
-payment_app = new_app("Record payments made outside Sublet.")
+payment_app = new_app("Record and list payments made outside Sublet.")
 coupon_app = new_app("Add, list and retire coupons.")
 
 
@@ -132,11 +132,6 @@ def retire_package_(
     return Answer(package, (f"The package {package.name} is retired.",))
 
 
-@payment_app.callback()
-def payment() -> None:
-    """Record payments made outside Sublet, and give the users their credits."""
-
-
 @audited_command(payment_app, "record")
 def record(
     session: Session,
@@ -154,6 +149,19 @@ def record(
     """Record a payment for a package, or for --credits at --amount and --currency."""
     made = ExternalPayment(reference, package, credit_count, amount, currency)
     return _answer(session.write(record_payment, user, made))
+
+
+@command(payment_app, "list")
+def list_payments(session: Session, user: OnlyUser = None, limit: Limit = 100) -> Answer:
+    """List recorded payments, newest first."""
+
+    def query(tx: Tx) -> list[EntryOfUser]:
+        return store.list_payments(tx, find_user(tx, user).id if user else None, limit)
+
+    payments = [{**as_object(each.entry), "email": each.email} for each in session.read(query)]
+    reference: Column = ("reference", lambda each: each["reference"].removeprefix("payment:"))
+    columns = ("id", ("at", "created_at"), ("user", "email"), "credits", "amount", "currency", reference)
+    return Answer(payments, table=table_of(payments, columns, "There are no such payments."))
 
 
 @audited_command(coupon_app, "add")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from sublet.accounts.store import list_organizations
-from sublet.cli.options import Domain, OnlyDomain
-from sublet.cli.output import Answer, Column, table_of
+from sublet.cli.options import Domain, OnlyDomain, invalid_option
+from sublet.cli.output import Answer, Column, print_warning, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import validation_failed
@@ -114,11 +114,19 @@ def blocked(session: Session) -> Answer:
 def matches(
     session: Session,
     pattern: Annotated[
-        str | None, Option(metavar="PATTERN", help="The pattern; default: all blocked patterns.")
+        str | None, Argument(metavar="PATTERN", help="The pattern; default: all blocked patterns.")
     ] = None,
     domain: OnlyDomain = None,
+    old_pattern: Annotated[str | None, Option("--pattern", metavar="PATTERN", hidden=True)] = None,
 ) -> Answer:
-    """List the registered names that match a pattern."""
+    """List the registered names that match a pattern. Without PATTERN, list the names that match a blocked pattern."""
+    if old_pattern is not None:
+        print_warning(
+            "--pattern will be removed. Give the pattern without it: `sublet label matches PATTERN`."
+        )
+        if pattern is not None:
+            raise invalid_option("pattern", "The pattern was given twice. Give it once, without --pattern.")
+        pattern = old_pattern
     if pattern is not None:
         pattern, errors = parse_pattern(pattern)
         if errors:

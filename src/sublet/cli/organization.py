@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from sublet.accounts import membership_store
-from sublet.accounts.membership_store import count_members, list_members, list_owners
+from sublet.accounts.membership_store import list_members, list_owners
 from sublet.accounts.memberships import account_email
 from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import ROLES
-from sublet.accounts.store import list_organizations
-from sublet.cli.options import OrganizationName
+from sublet.cli.options import Limit, OrganizationName
 from sublet.cli.options import User as UserName
 from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -26,16 +25,16 @@ app = new_app("Show organizations, and change their members' roles.")
 
 
 @command(app, "list")
-def list_(session: Session) -> Answer:
-    """List all organizations, oldest first."""
-
-    def query(tx: Tx) -> list[dict[str, Any]]:
-        found = list_organizations(tx).values()
-        return [{**as_object(each), "members": count_members(tx, each.id)} for each in found]
-
-    found = session.read(query)
+def list_(
+    session: Session,
+    containing: Annotated[str | None, Option(metavar="TEXT", help="Part of the name or slug.")] = None,
+    limit: Limit = 100,
+) -> Answer:
+    """List organizations, newest first."""
+    counted_members = session.read(membership_store.search_organizations, containing, limit)
+    found = [{**as_object(each), "members": members} for each, members in counted_members]
     columns = ("id", "name", "slug", "members", "created_at")
-    return Answer(found, table=table_of(found, columns, "There are no organizations."))
+    return Answer(found, table=table_of(found, columns, "There are no such organizations."))
 
 
 @command(app, "show")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from sublet.accounts.find import find_user
-from sublet.accounts.store import list_users
+from sublet.accounts.store import find_emails
 from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
@@ -62,7 +62,7 @@ def _describe(subdomain: Subdomain, emails: dict[int, str], now: datetime) -> di
 
 
 def _describe_one(tx: Tx, subdomain: Subdomain) -> dict[str, Any]:
-    return _describe(subdomain, {each.id: each.email for each in list_users(tx)}, tx.now)
+    return _describe(subdomain, find_emails(tx, [subdomain.user_id]), tx.now)
 
 
 def _answer(session: Session, subdomain: Subdomain, line: str) -> Answer:
@@ -89,8 +89,9 @@ def list_subdomains(
             status=status, domain=find_platform_domain(tx, domain).domain if domain else None, q=containing
         )
         user_id = find_user(tx, user).id if user else None
-        emails = {each.id: each.email for each in list_users(tx)}
-        return [_describe(each, emails, tx.now) for each in list_all(tx, wanted, limit, user_id=user_id)]
+        found = list_all(tx, wanted, limit, user_id=user_id)
+        emails = find_emails(tx, (each.user_id for each in found))
+        return [_describe(each, emails, tx.now) for each in found]
 
     found = session.read(query)
     columns = (

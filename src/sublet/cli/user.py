@@ -1,6 +1,9 @@
-"""`sublet user …`: the users of the registry."""
+"""`sublet user …`: the users of the registry.
 
-from typing import Annotated, Any
+Each command imports its verb, because the verbs load most of the stores, which takes longer than the commands run.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -8,8 +11,8 @@ from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
 from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import Member, Membership, User
-from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.audit import AuditEvent
+from sublet.cli.options import Limit
 from sublet.cli.options import User as UserName
 from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -17,15 +20,9 @@ from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.registry.delete_user import DeletedUser, delete_user
-from sublet.registry.erasure_store import count_remaining, find_mentions
-from sublet.sign_in.end_session import end_all_sessions
-from sublet.sign_in.sign_in_link import make_sign_in_link
-from sublet.sign_up.sign_up import invite as invite_verb
-from sublet.subdomains.quota import default_quota, quota_limit
-from sublet.subdomains.store import count_free
-from sublet.subdomains.suspend import suspend_with_names, unsuspend_with_names
-from sublet.subdomains.suspension_store import list_suspensions
+
+if TYPE_CHECKING:
+    from sublet.registry.delete_user import DeletedUser
 
 user_app = new_app("Add, edit, suspend and delete users.")
 
@@ -36,6 +33,10 @@ Organization = Annotated[
 FreeQuota = Annotated[
     int | None,
     Option(metavar="N", help="The user's maximum number of free names; default: the setting free_quota."),
+]
+Containing = Annotated[
+    str | None,
+    Option(metavar="TEXT", help="Part of the address, the name, or the organization's name or slug."),
 ]
 Reason = Annotated[
     str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit and for staff.")
@@ -57,6 +58,8 @@ def add(
     free_quota: FreeQuota = None,
 ) -> Answer:
     """Add a user. Without --organization, a new organization is named after the e-mail address."""
+    from sublet.accounts.users import add_user  # noqa: PLC0415
+
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
     line = f"Added the user {member.user.email} (id {member.user.id}) in the organization {member.organization.name}."
     return Answer(_describe(member), (line,))
@@ -72,6 +75,8 @@ def invite(
     ] = None,
 ) -> Answer:
     """Mail an invitation to open an account. It is valid for a week. Needs the setting public_url."""
+    from sublet.sign_up.sign_up import invite as invite_verb  # noqa: PLC0415
+
     found = session.write(invite_verb, email, name, _public_url(session), organization=organization)
     line = f"An invitation to {found.email} is in the outbox. It expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
     return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
@@ -83,6 +88,8 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
 
     Verify the person's identity first: the link counts as a sign-in with a passkey. The user gets a mail when the link is used.
     """
+    from sublet.sign_in.sign_in_link import make_sign_in_link  # noqa: PLC0415
+
     made = session.write(make_sign_in_link, user, _public_url(session))
     link = made.link.reveal()
     value = {"email": made.user.email, "link": link, "expires_at": made.expires_at}
@@ -94,6 +101,8 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
 @audited_command(user_app, "end-sessions")
 def end_sessions(session: Session, user: UserName) -> Answer:
     """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
+    from sublet.sign_in.end_session import end_all_sessions  # noqa: PLC0415
+
     found, ended = session.write(end_all_sessions, user)
     line = f"Ended {counted(ended, 'session')} of {found.email}."
     return Answer({"email": found.email, "ended": ended}, (line,))
@@ -122,31 +131,27 @@ def edit(
     reminders: Annotated[bool | None, Option(help="Turn reminders about expiring names on or off.")] = None,
 ) -> Answer:
     """Change a user's e-mail address, name, organization, free quota or reminders."""
+    from sublet.accounts.users import UserEdit, edit_user  # noqa: PLC0415
+
     wanted = UserEdit(email, name, organization, free_quota, default_free_quota, reminders)
     member = session.write(edit_user, user, wanted)
     return Answer(_describe(member), (f"The user {member.user.email} is saved.",))
 
 
 @command(user_app, "list")
-def list_users(session: Session) -> Answer:
-    """List all users that are not deleted, oldest first."""
-
-    def query(tx: Tx) -> list[dict[str, Any]]:
-        organizations = store.list_organizations(tx)
-        present = [
-            each for each in store.list_users(tx) if each.deleted_at is None and not each.is_organization
-        ]
-        return [_describe(Member(user, organizations[user.organization_id])) for user in present]
-
-    users = session.read(query)
+def list_users(session: Session, containing: Containing = None, limit: Limit = 100) -> Answer:
+    """List users that are not deleted, newest first."""
+    users = [_describe(each) for each in session.read(store.search_users, containing, limit)]
     organization: Column = ("organization", lambda each: each["organization"].name)
     columns = ("id", "email", "name", organization, "suspended_at")
-    return Answer(users, table=table_of(users, columns, "There are no users."))
+    return Answer(users, table=table_of(users, columns, "There are no such users."))
 
 
 @command(user_app, "show")
 def show(session: Session, user: UserName) -> Answer:
     """Show a user, or an organization's account (`organization:ID`), with balance, free names and roles."""
+    from sublet.subdomains.quota import default_quota, quota_limit  # noqa: PLC0415
+    from sublet.subdomains.store import count_free  # noqa: PLC0415
 
     def query(tx: Tx) -> tuple[Member, int, int, list[Membership]]:
         found = find_user(tx, user)
@@ -196,6 +201,9 @@ def suspend(
     reason: Reason = None,
 ) -> Answer:
     """Suspend a user. Suspended users can only read, and open tickets. Without --with-names the names stay in the DNS."""
+    from sublet.accounts.users import suspend_user  # noqa: PLC0415
+    from sublet.subdomains.suspend import suspend_with_names  # noqa: PLC0415
+
     if not with_names:
         member = session.write(suspend_user, user, reason)
         value = {**_describe(member), "names": []}
@@ -221,6 +229,8 @@ def unsuspend(
     ] = False,
 ) -> Answer:
     """End a user's suspension, and the suspension of the names that were suspended with the user."""
+    from sublet.subdomains.suspend import unsuspend_with_names  # noqa: PLC0415
+
     done = session.write(unsuspend_with_names, user, keep_names=keep_names)
     line = (
         f"The user {done.member.user.email} is no longer suspended, with {counted(len(done.names), 'name')}."
@@ -241,6 +251,9 @@ def delete(
     ] = False,
 ) -> Answer:
     """Delete a user, and erase address, name and texts permanently. Prints what remains, and why."""
+    from sublet.registry.delete_user import delete_user  # noqa: PLC0415
+    from sublet.registry.erasure_store import count_remaining, find_mentions  # noqa: PLC0415
+
     deleted = session.write(delete_user, user, trash_names=trash_names, confirmed=yes)
 
     def query(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
@@ -260,7 +273,7 @@ def delete(
 
 
 def _deletion_lines(
-    deleted: DeletedUser, remains: dict[str, int], mentions: dict[str, int]
+    deleted: "DeletedUser", remains: dict[str, int], mentions: dict[str, int]
 ) -> tuple[str, ...]:
     done = f"{counted(len(deleted.trashed), 'name')} to the trash, {counted(deleted.forfeited_credits, 'credit')} forfeited"
     others = sorted(mentions.items())
@@ -282,6 +295,7 @@ def _deletion_lines(
 @command(user_app, "evidence")
 def evidence(session: Session, user: UserName) -> Answer:
     """Show the suspensions of a user and the user's names: operator, time, reason, and the published state at that time."""
+    from sublet.subdomains.suspension_store import list_suspensions  # noqa: PLC0415
 
     def query(tx: Tx) -> tuple[str, list[AuditEvent]]:
         found = find_user(tx, user)

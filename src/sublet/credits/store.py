@@ -26,7 +26,7 @@ from sqlalchemy.exc import IntegrityError
 from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
 from sublet.credits.ledger import NewEntry, check_entry, registry_account
-from sublet.credits.model import Coupon, Package, StoredEntry
+from sublet.credits.model import Coupon, EntryOfUser, Package, StoredEntry
 from sublet.db import Pages, Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
@@ -162,6 +162,16 @@ _OWN = Pages(
 def list_entries(tx: Tx, user_id: int, limit: int) -> list[StoredEntry]:
     """Return up to `limit` of the newest ledger entries of a user, newest first."""
     return _OWN.read(tx, limit, None, of=user_id)
+
+
+def list_payments(tx: Tx, user_id: int | None, limit: int) -> list[EntryOfUser]:
+    """Return up to `limit` of the newest payments of a user, or of all users, newest first."""
+    query = _ENTRIES.add_columns(users.c.email).join(users, users.c.id == ledger_entries.c.user_id)
+    query = query.where(ledger_entries.c.kind == "purchase")
+    if user_id is not None:
+        query = query.where(ledger_entries.c.user_id == user_id)
+    rows = tx.connection.execute(query.order_by(ledger_entries.c.id.desc()).limit(limit))
+    return [EntryOfUser(StoredEntry(*row[:-1]), row[-1]) for row in rows]
 
 
 def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[StoredEntry]:

@@ -43,7 +43,8 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The result of a check, for the repair.
 
     `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check. `foreign_new` has the foreign
-    records that aren't stored yet, `foreign_gone` has the stored foreign records that have left the zone.
+    records and the addresses of the zone's own name servers that aren't stored yet, `foreign_gone` has the stored records that have left the
+    zone.
     """
 
     serial: int
@@ -108,7 +109,8 @@ def _compare(
     check = check_zone(
         tx, platform_domain, transfer.take_records(), transfer_began_at=began_at, rebuilt=rebuilt
     )
-    foreign = set(check.differences.foreign)
+    # The addresses of the zone's own name servers are stored too, so that their names can't be registered.
+    foreign = {*check.differences.foreign, *check.differences.own_servers}
     apex = platform_domain.domain  # `replace_apex_dnskeys` stores the records at the apex
     stored = {each for each in zone_store.list_zone_records(tx, platform_domain_id) if each.owner != apex}
     waiting = set(check.waiting)

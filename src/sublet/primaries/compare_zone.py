@@ -7,6 +7,7 @@ from sublet.dns.compare_records import matches
 from sublet.dns.names import ancestors
 from sublet.dns.types import DELEGATION_TYPES, Record
 
+ADDRESSES = frozenset({"A", "AAAA"})
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
@@ -24,13 +25,15 @@ class ZoneDifferences:
     """How a live zone differs from the desired zone. All fields are sorted.
 
     `missing`: desired names without any record. `different`: desired names with other records. `orphaned`: our records that belong
-    to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone.
+    to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone. `own_servers`: the
+    addresses of the zone's own name servers, which are part of the zone's setup.
     """
 
     missing: tuple[str, ...] = ()
     different: tuple[NameDifference, ...] = ()
     orphaned: tuple[Record, ...] = ()
     foreign: tuple[Record, ...] = ()
+    own_servers: tuple[Record, ...] = ()
 
     @property
     def needs_no_repair(self) -> bool:
@@ -54,7 +57,8 @@ def compare_zone(
 
     A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. A record
     that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign.
-    All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3).
+    All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3). The
+    addresses (A, AAAA) of hosts that the NS records at the apex name are not foreign, but `own_servers`.
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.
@@ -96,5 +100,14 @@ def compare_zone(
         for record in at_owner
     }
     orphaned = {record for record in unclaimed if record.owner in ours}
-    foreign = unclaimed - orphaned | {record for record in others if is_compared(record.owner)}
-    return ZoneDifferences(tuple(missing), tuple(different), tuple(sorted(orphaned)), tuple(sorted(foreign)))
+    apex_ns = (record for apex in apexes for record in by_owner.get(apex, ()) if record.type == "NS")
+    servers = {record.rdata.removesuffix(".").lower() for record in apex_ns}
+    own_servers = {each for each in unclaimed - orphaned if each.owner in servers and each.type in ADDRESSES}
+    foreign = unclaimed - orphaned - own_servers | {each for each in others if is_compared(each.owner)}
+    return ZoneDifferences(
+        tuple(missing),
+        tuple(different),
+        tuple(sorted(orphaned)),
+        tuple(sorted(foreign)),
+        tuple(sorted(own_servers)),
+    )

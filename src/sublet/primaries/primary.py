@@ -111,8 +111,10 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     raise_for_rcode(primary, response)
 
 
-async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seconds: float) -> None:
+async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seconds: float) -> bool:
     """Give a zone this serial if it is newer than the zone's own (RFC 1982), by an UPDATE of the SOA record (RFC 2136, section 3.4.2.2).
+
+    Return False if the zone's own serial is as new or newer, so that nothing was sent.
 
     A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy needs a newer one. The update
     requires the SOA record that was read before. Not checked: that the server uses exactly this serial; a signing server may add to it.
@@ -132,6 +134,8 @@ async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seco
                 message.present(rrset.name, soa)
                 message.add(rrset.name, rrset.ttl, soa.replace(serial=serial))
                 await send_update(primary, message, timeout_seconds=timeout_seconds)
+                return True
+    return False
 
 
 async def accepts_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:

@@ -86,13 +86,14 @@ async def store_fence(
 
 
 async def raise_serial_best_effort(primary: Primary, zone: str, serial: int) -> None:
-    """Call `raise_serial`, and log its success or failure."""
+    """Call `raise_serial`, and log a raised serial or the failure."""
     try:
-        await raise_serial(primary, zone, serial, timeout_seconds=TIMEOUT_SECONDS)
+        is_raised = await raise_serial(primary, zone, serial, timeout_seconds=TIMEOUT_SECONDS)
     except PrimaryFault as fault:
         log.warning("zone_serial_not_raised", zone=zone, serial=serial, cause=fault.cause, detail=str(fault))
     else:
-        log.info("zone_serial_raised", zone=zone, serial=serial)
+        if is_raised:
+            log.info("zone_serial_raised", zone=zone, serial=serial)
 
 
 class PrimaryZone:

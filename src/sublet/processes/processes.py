@@ -42,12 +42,17 @@ def announce(tx: Tx, process: Process, *, alone: bool = False) -> None:
     """
     now = store.find_clock(tx)
     if alone:
-        for each in store.list_processes(tx):
-            store.delete_process(tx, each.id)
+        store.delete_all_processes(tx)
         store.end_leases(tx, now)
     # Host and version are only for people, so a long host name must not be an error.
     host, version = process.host[:255], process.version[:32]
     store.insert_process(tx, replace(process, host=host, version=version, started_at=now, seen_at=now))
+
+
+def forget_processes(tx: Tx) -> None:
+    """Delete all processes from a copy of a registry, because none of them runs on the copy. Older schemas may lack their table."""
+    if store.has_processes(tx):
+        store.delete_all_processes(tx)
 
 
 def list_running(tx: Tx) -> list[Process]:

@@ -139,6 +139,11 @@ def delete_process(tx: Tx, process_id: str) -> None:
     tx.connection.execute(delete(processes).where(processes.c.id == process_id))
 
 
+def delete_all_processes(tx: Tx) -> None:
+    """Delete all processes."""
+    tx.connection.execute(delete(processes))
+
+
 def delete_processes(tx: Tx, *, before: datetime, after: datetime) -> None:
     """Delete the processes whose last heartbeat is earlier than `before` or later than `after`."""
     silent = (processes.c.seen_at < before) | (processes.c.seen_at > after)

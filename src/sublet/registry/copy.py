@@ -1,6 +1,7 @@
 """Copy a whole registry to another database, in one transaction that commits only if the copy is equal."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from sublet.counted import counted
 from sublet.db import Tx
@@ -45,8 +46,9 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
     ):
         copy_store.prepare_reading(reading)
         _refuse_other_schema(reading, "source")
-        _refuse_served(reading, "source")
-        _prepare_target(writing)
+        if path is None:
+            _refuse_served(reading, "source")
+        _prepare_target(writing, other)
         filled = copy_store.find_filled(writing)
         if filled is not None:
             return _compare(reading, writing, filled)
@@ -95,12 +97,13 @@ def _refuse_other_schema(tx: Tx, side: str) -> None:
 
 
 def _refuse_served(tx: Tx, side: str) -> None:
+    """Refuse a registry on PostgreSQL on which processes run. The lock of an SQLite file, which a copy holds, excludes all of them."""
     running = list_running(tx)
     if running:
         raise Conflict(f"These processes run on the {side}: {'; '.join(map(str, running))}. Stop them first.")
 
 
-def _prepare_target(writing: Tx) -> None:
+def _prepare_target(writing: Tx, path: Path | None) -> None:
     """Create the schema of the target if it is missing, and lock it."""
     if find_revision(writing) is None:
         upgrade_within(writing.connection)
@@ -108,5 +111,6 @@ def _prepare_target(writing: Tx) -> None:
         take_advisory_lock(writing.connection)
         _refuse_other_schema(writing, "target")
     copy_store.prepare_reading(writing)
-    _refuse_served(writing, "target")
+    if path is None:
+        _refuse_served(writing, "target")
     copy_store.lock_tables(writing)
