@@ -116,11 +116,12 @@ async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seco
 
     Return False if the zone's own serial is as new or newer, so that nothing was sent.
 
-    A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy needs a newer one. The update
-    requires the SOA record that was read before. Not checked: that the server uses exactly this serial; a signing server may add to it.
+    A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy needs a newer one. A
+    server ignores an SOA record whose serial is not newer, so the update has no prerequisite: a signing PowerDNS serves another serial than
+    it stores. Not checked: that the server uses exactly this serial; a signing server may add to it.
 
     Raises:
-        PrimaryFault: those of `send_update`, also if the key may not change the SOA record, or the zone changed in between (fence).
+        PrimaryFault: those of `send_update`, also if the key may not change the SOA record.
     """
     query = dns.message.make_query(zone, "SOA", flags=0)
     _sign(primary, query)
@@ -131,7 +132,6 @@ async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seco
         for soa in rrset:
             if isinstance(soa, _SOA) and is_newer(serial, soa.serial):
                 message = dns.update.UpdateMessage(rrset.name)
-                message.present(rrset.name, soa)
                 message.add(rrset.name, rrset.ttl, soa.replace(serial=serial))
                 await send_update(primary, message, timeout_seconds=timeout_seconds)
                 return True
