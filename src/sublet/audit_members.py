@@ -25,7 +25,7 @@ def _words(text: str) -> frozenset[str]:
 KEPT: Mapping[str, frozenset[str]] = {
     "automatic_ds": _words("refusal message"),
     "coupon": _words(
-        "action code kind max_uses platform_domain_id registration_mode retired_at valid_until value"
+        "action code kind max_uses max_uses_per_user platform_domain_id registration_mode retired_at valid_from valid_until value"
     ),
     "csync": _words("refusal message"),
     "delegation_health": _words("findings state"),

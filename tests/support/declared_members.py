@@ -20,5 +20,5 @@ def refuse_undeclared(tx: Tx) -> None:
         if not is_declared(object_type, name)
     }
     assert found == set(), (
-        "declare these members in src/sublet/audit_members.py, and erase them if they are personal"
+        f"declare {sorted(found)} in src/sublet/audit_members.py, and erase them if they are personal"
     )
