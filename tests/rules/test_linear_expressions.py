@@ -26,6 +26,9 @@ _USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
 
 EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^a-z0-9]+": ("A",),
+    r"[@\uff20\ufe6b]": ("@",),
+    r"(?<=[A-Za-z])[:\uff1a](?=\S)|[:\uff1a](?=//)": ("a:b", "://"),
+    r"(/(?:devices|auth/+invitations)/+)[^/]+": ("/devices/VRWT-DGPG", "/auth//invitations//code"),
     r"\[(?P<ipv6>[^\]]*)\](:[0-9]+)?|(?P<ipv4>[0-9.]+)(:[0-9]+)?|(?P<other>.*)": (
         "[2001:db8::1]:443",
         "192.0.2.1:443",

@@ -57,7 +57,7 @@ def test_a_program_gets_the_token_once_it_is_allowed(registry: Registry) -> None
     assert "credits:spend" not in done.token.scopes
     assert done.token.expires_at == registry.now + timedelta(days=90)
     assert isinstance(poll(registry, started), ExpiredToken), "used"
-    assert "program called laptop" in texts_to(registry, "ann@example.org")[-1]
+    assert "program called “laptop”" in texts_to(registry, "ann@example.org")[-1]
     kept = str(registry.dump()["device_requests"])
     for secret in (started.device_code, started.user_code):
         assert secret.reveal() not in kept
