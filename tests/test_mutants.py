@@ -1,9 +1,11 @@
 """The tool that changes the source to check the tests: what it changes, what it draws, and that it tells found from survived."""
 
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from mutants import ROOT, Mutant, draw, mutants_of, run
+from mutants import ROOT, Mutant, draw, found_before, mutants_of, run
 
 RULE = '''"""Is 1 < 2 or not 3?"""
 
@@ -110,3 +112,13 @@ def test_a_mutant_is_the_same_after_lines_have_moved(tree: Path) -> None:
     assert {each.key: each.line for each in mutants_of(tree)} == {
         key: line + 2 for key, line in before.items()
     }
+
+
+def test_what_an_earlier_run_found_is_repeated_where_the_code_is_the_same(tree: Path) -> None:
+    every = list(mutants_of(tree))
+    found, survived, *_ = every
+    gone = replace(found, function="removed", found_by="a test")
+    moved = replace(found, line=found.line + 9, start=0, end=0, found_by="a test")
+    file = tree / "before.json"
+    file.write_text(json.dumps([asdict(each) for each in (moved, survived, gone)]), encoding="utf-8")
+    assert found_before(file, every) == [found]

@@ -275,6 +275,7 @@ def main() -> None:
         "--compare", type=Path, help="run what this file says was found; fail if one survives"
     )
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the clone is removed, and its tests end
     mutants = list(mutants_of(ROOT))
     mutants = (
         found_before(options.compare, mutants)
