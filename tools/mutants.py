@@ -214,21 +214,30 @@ def first_failure(tree: Path, workers: int, *tests: str) -> str | None:
 
 
 def tests_for(tree: Path, mutant: Mutant, *, whole: bool) -> Iterator[tuple[str, ...]]:
-    """Yield the tests that could see a mutant, run by run: files that name its function, module or folder, then folders, then every test."""
+    """Yield the tests that could see a mutant, run by run.
+
+    First come the files that name its module, then those that name its function or folder, then the folders, at last every test.
+    """
     path = Path(mutant.file).with_suffix("")
-    module = ".".join(path.parts[1:])
-    name = mutant.function.rsplit(".", 1)[-1] or module
-    named = re.compile(
-        rf"\b({re.escape(module)}|{re.escape(name)}|test_{path.name}|test_{path.parent.name})\b"
-    )
-    folders = [sorted((tree / "tests" / each).glob("test_*.py")) for each in FOLDERS[mutant.group]]
-    texts = {file: f"{file.stem}\n" + file.read_text(encoding="utf-8") for files in folders for file in files}
-    near = [file for file, text in texts.items() if named.search(text)]
-    for some in near, *([file for file in files if file not in near] for files in folders):
-        if some:
-            yield "-m", "not slow", *(file.relative_to(tree).as_posix() for file in some)
+    module = re.escape(".".join(path.parts[1:]))
+    name = re.escape(mutant.function.rsplit(".", 1)[-1]) or module
+    left = {
+        file: f"{file.stem}\n" + file.read_text(encoding="utf-8")
+        for folder in FOLDERS[mutant.group]
+        for file in sorted((tree / "tests" / folder).glob("test_*.py"))
+    }
+    for words in (f"{module}|test_{path.name}", f"{name}|test_{path.parent.name}"):
+        near = [file for file, text in left.items() if re.search(rf"\b(?:{words})\b", text)]
+        yield _not_slow(tree, near)
+        left = {file: text for file, text in left.items() if file not in near}
+    for folder in FOLDERS[mutant.group]:
+        yield _not_slow(tree, [file for file in left if file.parent.name == folder])
     if whole:
         yield ("tests",)
+
+
+def _not_slow(tree: Path, files: list[Path]) -> tuple[str, ...]:
+    return ("-m", "not slow", *(file.relative_to(tree).as_posix() for file in files)) if files else ()
 
 
 def run(tree: Path, mutant: Mutant, *, workers: int, whole: bool) -> Mutant:
@@ -236,7 +245,7 @@ def run(tree: Path, mutant: Mutant, *, workers: int, whole: bool) -> Mutant:
     path = tree / mutant.file
     before, started = path.read_bytes(), time.monotonic()
     failed = None
-    for tests in tests_for(tree, mutant, whole=whole):
+    for tests in filter(None, tests_for(tree, mutant, whole=whole)):
         _write(path, before[: mutant.start] + mutant.text.encode() + before[mutant.end :])
         failed = first_failure(tree, workers, *tests)
         _write(path, before)
