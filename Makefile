@@ -36,7 +36,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults bench bench-full reference client screenshots reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults mutants bench bench-full reference client screenshots reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -97,6 +97,11 @@ fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes 
 faults: $(VENV)/dev.stamp ## Make faults at real services for a quarter of an hour; ONLY=, COUNT= and SEED= choose
 	tools/install-system-packages $(TEST_PACKAGES)
 	$(LONG) faults
+
+mutants: $(VENV)/dev.stamp ## Check that the tests find small faults in the source; SEED= and COUNT= draw, WHOLE=yes runs every test, SAVE= and COMPARE= name files
+	tools/install-system-packages $(TEST_PACKAGES)
+	$(BIN)/python tools/mutants.py --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+		$(if $(WHOLE),--whole) $(if $(SAVE),--json $(SAVE)) $(if $(COMPARE),--compare $(COMPARE))
 
 bench: $(VENV)/dev.stamp ## Measure the speed in ten to fifteen minutes and write docs/performance.md; PART=, NAMES= and SERVER= choose
 	@tools/install-system-packages $(BENCH_PACKAGES)
