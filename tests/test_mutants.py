@@ -79,6 +79,7 @@ def test_what_is_changed(tree: Path) -> None:
     ]
 
 
+@pytest.mark.whole
 def test_a_mutant_is_found_by_the_test_that_fails_or_survives(tree: Path) -> None:
     for change, found_by in (
         ("seconds < 60 → seconds <= 60", "tests/rules/test_rule.py::test_is_open[60]"),
@@ -88,6 +89,7 @@ def test_a_mutant_is_found_by_the_test_that_fails_or_survives(tree: Path) -> Non
     assert "seconds < 60" in (tree / "src/sublet/rule.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.whole
 def test_a_test_that_fails_without_the_mutant_too_finds_nothing(tree: Path) -> None:
     (tree / "tests/rules/test_rule.py").write_text("def test_rule():\n    assert False\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="test_rule fails without the mutant too"):
@@ -114,6 +116,7 @@ def test_a_mutant_is_the_same_after_lines_have_moved(tree: Path) -> None:
     }
 
 
+@pytest.mark.whole
 def test_what_an_earlier_run_found_is_repeated_where_the_code_is_the_same(tree: Path) -> None:
     every = list(mutants_of(tree))
     found, survived, *_ = every
