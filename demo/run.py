@@ -80,10 +80,10 @@ def demo_token() -> str:
         "--period-days",
         "365",
     )
-    sublet("label", "set", DOMAIN, "gold", "--class", "premium")
+    sublet("label", "set", "gold", "--domain", DOMAIN, "--class", "premium")
     sublet("package", "add", "Starter", "--credits", "100", "--price", "9.00", "--currency", "EUR")
     sublet("coupon", "add", "WELCOME", "--percent", "50")
-    sublet("credits", "grant", EMAIL, "100", "--reason", "A welcome from the demo")
+    sublet("credits", "grant", EMAIL, "--credits", "100", "--reason", "A welcome from the demo")
     return issue(file)
 
 

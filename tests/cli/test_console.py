@@ -72,7 +72,9 @@ def test_a_new_registry_gets_a_user_a_token_a_domain_and_credits(tmp_path: Path)
         *("--renewal-price", "10", "--period-days", "365"),
     )
     assert offer["price_credits"] == 10
-    assert answer(url, "credits", "grant", ANNA, "100", "--reason", "hello")["balance_after"] == 100
+    assert (
+        answer(url, "credits", "grant", ANNA, "--credits", "100", "--reason", "hello")["balance_after"] == 100
+    )
     assert answer(url, "coupon", "add", "half", "--percent", "50", "--max-uses", "3")["code"] == "HALF"
     told = answer(url, "doctor")
     assert (told["healthy"], told["violations"]) == (True, [])
@@ -82,7 +84,7 @@ def test_a_new_registry_gets_a_user_a_token_a_domain_and_credits(tmp_path: Path)
 def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     before = registry.rows()
-    plain = run(registry.url, "credits", "adjust", ANNA, "-91")
+    plain = run(registry.url, "credits", "adjust", ANNA, "--credits", "-91")
     assert (plain.returncode, plain.stdout) == (1, "")
     assert re.fullmatch(r"sublet: The balance .* can't be deducted\. Deduct less\.\n", plain.stderr)
     told = run(registry.url, "user", "add", "x", "--name", " ", "--json")
@@ -97,10 +99,10 @@ def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["credits", "grant", ANNA, "5"],
+        ["credits", "grant", ANNA, "--credits", "5"],
         ["user", "add"],
         ["nonsense"],
-        ["credits", "grant", ANNA, "five", "--reason", "r"],
+        ["credits", "grant", ANNA, "--credits", "five", "--reason", "r"],
         ["domain", "offer", "example.test", "--mode", "plus", "--withdraw", "--price", "3"],
     ],
 )
@@ -235,7 +237,7 @@ def test_the_audit_has_the_reason_and_the_operators_login_name(tmp_path: Path) -
 
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
-    answer(registry.url, "label", "set", "example.test", "gold", "--class", "reserved")
+    answer(registry.url, "label", "set", "gold", "--domain", "example.test", "--class", "reserved")
     registry.write(lambda tx: update_user(tx, 1, name="\x1b[31mred [bold]markup[/bold]"))
     for words in (["user", "list"], ["user", "show", ANNA]):
         shown = run(registry.url, *words).stdout

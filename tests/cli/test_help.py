@@ -10,7 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from sublet.audit import Actor
 from sublet.cli.main import app
+from sublet.organizations.create_organization import create_organization
 from support.operator_registry import ANNA, BOB, small_registry
 
 COLUMNS = 80
@@ -57,11 +59,83 @@ def test_help_fits_80_columns_and_explains_every_option(words: str, command: Any
             assert f"{name} {on_one_line(verb.help)}" in text
 
 
+def test_at_most_the_object_is_positional() -> None:
+    """An argument has the name of the command's noun, or is in this table."""
+    objects = {
+        **dict.fromkeys(("backup", "restore", "token revoke-leaked"), "FILE"),
+        **dict.fromkeys(("user add", "user invite"), "EMAIL"),
+        **dict.fromkeys(("token", "credits", "payment"), "USER"),
+        **dict.fromkeys(("token show", "token revoke", "credits refund", "audit", "mail", "package"), "ID"),
+        **dict.fromkeys(("label block", "label unblock", "label matches"), "PATTERN"),
+        **dict.fromkeys(("subdomain", "health", "ticket open", "package add"), "NAME"),
+        **dict.fromkeys(("zone", "label list"), "DOMAIN"),
+        "subdomain register": "FQDN",
+        "mail preview": "TEMPLATE",
+        "coupon": "CODE",
+    }
+    for words, command in commands():
+        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        noun = words.partition(" ")[0]
+        expected = objects.get(words, objects.get(noun, noun.upper()))
+        assert [each.metavar for each in arguments] in ([], [expected]), words
+        assert all(each.nargs == 1 for each in arguments), words
+
+
+FORMER = [
+    ("credits grant", [ANNA, "5", "--reason", "r"], [ANNA, "--credits", "5", "--reason", "r"]),
+    ("credits adjust", [ANNA, "-5"], [ANNA, "--credits", "-5"]),
+    (
+        "label set",
+        ["example.test", "gold", "--class", "premium"],
+        ["gold", "--domain", "example.test", "--class", "premium"],
+    ),
+    ("label unset", ["example.test", "gold"], ["gold", "--domain", "example.test"]),
+    ("domain grant", ["example.test", "Works"], ["example.test", "--organization", "Works"]),
+    ("domain revoke", ["example.test", "Works"], ["example.test", "--organization", "Works"]),
+    ("organization set-role", ["Works", BOB, "viewer"], ["Works", "--user", BOB, "--role", "viewer"]),
+]
+
+
+def test_the_former_forms_do_the_same_and_warn(tmp_path: Path) -> None:
+    def results(folder: str, column: int) -> list[Any]:
+        (tmp_path / folder).mkdir()
+        registry = small_registry(tmp_path / folder)
+        registry.write(create_organization, Actor(kind="user", user_id=1), "Works", created_max=1)
+        return [invoke([*each[0].split(), *each[column], "--json"], registry.url) for each in FORMER]
+
+    for (command, *_), former, new in zip(FORMER, results("former", 1), results("new", 2), strict=True):
+        assert (former.exit_code, new.exit_code, new.stderr) == (0, 0, ""), new.output
+        assert without_chance(former.stdout) == without_chance(new.stdout)
+        assert f" {command}` will be removed. Give --" in former.stderr
+        assert len(former.stderr.splitlines()) == 1
+
+
+MIXED = [
+    ["credits", "grant", ANNA, "5", "--credits", "5", "--reason", "r"],
+    ["organization", "set-role", "Works", BOB, "--role", "viewer"],
+    ["organization", "set-role", "Works", BOB],
+    ["domain", "grant", "example.test", "Works", "Others"],
+    ["label", "unset", "example.test"],
+]
+
+
+@pytest.mark.parametrize("words", MIXED, ids=" ".join)
+def test_a_mixed_form_is_refused(words: list[str], tmp_path: Path) -> None:
+    result = invoke(words, small_registry(tmp_path).url)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def without_chance(text: str) -> str:
+    """Return an answer without its instants and the random end of a slug."""
+    return re.sub(r"\d{4}-\d{2}-\d{2}T[\d:]+Z|(?<=works-)\w+", "", text)
+
+
 NUMBERS = [
-    (["credits", "adjust", ANNA, "-5", "--reason", "too many"], 0, ""),
-    (["credits", "adjust", "--reason", "too many", ANNA, "-5"], 0, ""),
-    (["credits", "adjust", ANNA, "--json", "-5"], 0, ""),
-    (["credits", "grant", ANNA, "-5", "--reason", "r"], 1, "credits"),
+    (["credits", "adjust", ANNA, "--credits", "-5", "--reason", "too many"], 0, ""),
+    (["credits", "adjust", "--reason", "too many", "--credits", "-5", ANNA], 0, ""),
+    (["credits", "adjust", "--reason", "too many", ANNA, "-5"], 0, "Give --credits;"),
+    (["credits", "adjust", ANNA, "--json", "-5"], 0, "Give --credits;"),
+    (["credits", "grant", ANNA, "--credits", "-5", "--reason", "r"], 1, "credits"),
     (["credits", "refund", "-5"], 1, "-5"),
     (["token", "revoke", "-5"], 1, "-5"),
     (["package", "retire", "-5"], 1, "-5"),
@@ -81,7 +155,9 @@ def test_a_negative_number_is_an_argument(
         assert history["payments"][0]["credits"] == -5
 
 
-@pytest.mark.parametrize("words", [["credits", "adjust", ANNA, "5", "--resaon", "r"], ["user", "list", "-x"]])
+@pytest.mark.parametrize(
+    "words", [["credits", "adjust", ANNA, "--credits", "5", "--resaon", "r"], ["user", "list", "-x"]]
+)
 def test_an_unknown_option_is_named(words: list[str], tmp_path: Path) -> None:
     result = invoke(words, small_registry(tmp_path).url)
     assert result.exit_code == 2
@@ -89,8 +165,8 @@ def test_an_unknown_option_is_named(words: list[str], tmp_path: Path) -> None:
 
 
 SENTENCES = [
-    (["credits", "grant", ANNA, "1", "--reason", "one"], "+1 credit."),
-    (["credits", "grant", ANNA, "2", "--reason", "two"], "+2 credits."),
+    (["credits", "grant", ANNA, "--credits", "1", "--reason", "one"], "+1 credit."),
+    (["credits", "grant", ANNA, "--credits", "2", "--reason", "two"], "+2 credits."),
     (
         ["domain", "offer", "example.test", "--mode", "plus", "--price", "1", "--period-days", "1"],
         "1 credit, ",

@@ -19,7 +19,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
             registry, "payment", "record", user, "--reference", f"INV-{number}",
             "--credits", "5", "--amount", "1.50", "--currency", "EUR",
         )  # fmt: skip
-    run(registry, "credits", "grant", ANNA, "1", "--reason", "no payment")
+    run(registry, "credits", "grant", ANNA, "--credits", "1", "--reason", "no payment")
     run(registry, "user", "add", "gone@example.org", "--name", "Gone")
     run(registry, "user", "delete", "gone@example.org", "--yes")
     return registry

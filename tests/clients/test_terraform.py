@@ -274,7 +274,17 @@ def test_an_organization_changes_is_imported_and_keeps_its_names(
     terraform.write(block)
     assert "2 changed" in terraform.apply()
     service.add_user("bob@example.org")
-    service.operator("organization", "set-role", guild, "bob@example.org", "billing", "--reason", "test")
+    service.operator(
+        "organization",
+        "set-role",
+        guild,
+        "--user",
+        "bob@example.org",
+        "--role",
+        "billing",
+        "--reason",
+        "test",
+    )
     terraform.apply()
     members = service.call(who, "GET", f"/organizations/{guild}/members").json()["members"]
     assert {each["email"]: each["role"] for each in members} == {

@@ -189,7 +189,9 @@ def test_a_token_gives_no_role_that_may_do_more_than_the_token(
 ) -> None:
     owner, member = new_user(service), new_user(service)
     made = service.call(owner, "POST", "/organizations", {"name": f"Coop {owner.id}"}).json()["organization"]
-    service.operator("organization", "set-role", str(made["slug"]), member.email, "viewer")
+    service.operator(
+        "organization", "set-role", str(made["slug"]), "--user", member.email, "--role", "viewer"
+    )
     for organization_id in (made["id"], None):
         wish = {"name": "t", "scopes": list(SCOPES), **restrictions}
         if organization_id is not None:
@@ -207,7 +209,9 @@ def test_a_token_gives_no_role_that_may_do_more_than_the_token(
                 if answer.status_code not in (200, 201):
                     (error,) = answer.json()["errors"]
                     assert (error["field"], error["code"]) == ("role", "exceeds_token")
-            service.operator("organization", "set-role", str(made["slug"]), member.email, "viewer")
+            service.operator(
+                "organization", "set-role", str(made["slug"]), "--user", member.email, "--role", "viewer"
+            )
 
 
 def recipients(service: RunningService, after: int, text: str) -> list[str]:
@@ -224,7 +228,9 @@ def newest_mail(service: RunningService) -> int:
 def test_each_new_and_widened_token_is_mailed(service: RunningService) -> None:
     owner, member = new_user(service), new_user(service)
     made = service.call(owner, "POST", "/organizations", {"name": f"Coop {owner.id}"}).json()["organization"]
-    service.operator("organization", "set-role", str(made["slug"]), member.email, "member")
+    service.operator(
+        "organization", "set-role", str(made["slug"]), "--user", member.email, "--role", "member"
+    )
     browser = signed_in(service, member.email)
     for body, expected in (
         ({}, [member.email]),
@@ -252,7 +258,9 @@ def test_each_new_and_widened_token_is_mailed(service: RunningService) -> None:
 def test_new_owners_and_removed_members_are_mailed(service: RunningService) -> None:
     owner, member = new_user(service), new_user(service)
     made = service.call(owner, "POST", "/organizations", {"name": f"Coop {owner.id}"}).json()["organization"]
-    service.operator("organization", "set-role", str(made["slug"]), member.email, "viewer")
+    service.operator(
+        "organization", "set-role", str(made["slug"]), "--user", member.email, "--role", "viewer"
+    )
     browser, both = signed_in(service, owner.email), sorted([owner.email, member.email])
     path = f"/organizations/{made['id']}/members/{member.id}"
     before = newest_mail(service)

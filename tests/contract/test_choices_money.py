@@ -42,13 +42,13 @@ def test_the_modes_of_each_class_of_label(shop: RunningService) -> None:
     """free and plus take standard labels, premium premium ones, special special ones; by length, or listed."""
     user = new_user(shop, credit_count=0)
     granted = new_user(shop, credit_count=0)
-    label = ("label", "set", "class.test")
-    shop.operator(*label, "gold", "--class", "premium")
-    shop.operator(*label, "pearl", "--class", "premium", "--price", "70", "--renewal-price", "5")
-    shop.operator(*label, "city", "--class", "special", "--grant", granted.organization["slug"])
-    shop.operator(*label, "atlas", "--class", "reserved")
-    shop.operator(*label, "casino", "--class", "blocked")
-    shop.operator(*label, "www", "--class", "premium", "--price", "99")
+    of = ("--domain", "class.test")
+    shop.operator("label", "set", "gold", *of, "--class", "premium")
+    shop.operator("label", "set", "pearl", *of, "--class", "premium", "--price", "70", "--renewal-price", "5")
+    shop.operator("label", "set", "city", *of, "--class", "special", "--grant", granted.organization["slug"])
+    shop.operator("label", "set", "atlas", *of, "--class", "reserved")
+    shop.operator("label", "set", "casino", *of, "--class", "blocked")
+    shop.operator("label", "set", "www", *of, "--class", "premium", "--price", "99")
     reserved = ("subdomain_unavailable", "reserved")
     table: list[tuple[str, Any, str | None, tuple[str, Any]]] = [
         ("ab", user, None, ("premium", 50)), ("ab", user, "premium", ("premium", 50)), ("ab", user, "free", NOT_ALLOWED),
@@ -68,7 +68,17 @@ def test_the_modes_of_each_class_of_label(shop: RunningService) -> None:
 def test_a_labels_own_renewal_price(shop: RunningService) -> None:
     user = new_user(shop, credit_count=100)
     shop.operator(
-        "label", "set", "class.test", "ruby", "--class", "premium", "--price", "70", "--renewal-price", "5"
+        "label",
+        "set",
+        "ruby",
+        "--domain",
+        "class.test",
+        "--class",
+        "premium",
+        "--price",
+        "70",
+        "--renewal-price",
+        "5",
     )
     shop.register(user, "ruby.class.test", confirm=True)
     shop.clock.advance(days=306)
@@ -202,12 +212,12 @@ def test_history_of_credits(service: RunningService) -> None:
     )
     record = ("payment", "record", user.email, "--reference")
     shop.operator(*record, "INV-1", "--package", str(package["id"]))
-    shop.operator("credits", "grant", user.email, "5", "--reason", "Welcome")
+    shop.operator("credits", "grant", user.email, "--credits", "5", "--reason", "Welcome")
     fqdn = unused_name()
     shop.register(user, fqdn, registration_mode="plus", confirm=True)
     charge = shop.call(user, "GET", "/payments").json()["payments"][0]
     shop.operator("credits", "refund", str(charge["id"]), "--credits", "4", "--reason", "Sorry")
-    shop.operator("credits", "adjust", user.email, "-2", "--reason", "Correction")
+    shop.operator("credits", "adjust", user.email, "--credits", "-2", "--reason", "Correction")
     found = shop.call(user, "GET", "/payments").json()["payments"]
     fields = [
         "id",

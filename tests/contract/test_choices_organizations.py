@@ -184,8 +184,8 @@ def test_the_last_credits_are_spent_once(service: RunningService) -> None:
     """Two members register at once with the credits for one name."""
     ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
-    service.operator("organization", "set-role", str(coop["id"]), bob.email, "member")
-    service.operator("credits", "grant", f"organization:{coop['id']}", "10", "--reason", "test")
+    service.operator("organization", "set-role", str(coop["id"]), "--user", bob.email, "--role", "member")
+    service.operator("credits", "grant", f"organization:{coop['id']}", "--credits", "10", "--reason", "test")
     tokens = [service.token_for(who, coop["id"]) for who in (ada, bob)]
 
     def take(number: int) -> int:
@@ -201,7 +201,7 @@ def test_the_last_credits_are_spent_once(service: RunningService) -> None:
 def test_two_owners_can_not_remove_each_other_concurrently(service: RunningService) -> None:
     ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)
-    service.operator("organization", "set-role", str(coop["id"]), bob.email, "owner")
+    service.operator("organization", "set-role", str(coop["id"]), "--user", bob.email, "--role", "owner")
 
     def remove(pair: tuple[Registrant, Registrant]) -> int:
         path = f"/organizations/{coop['id']}/members/{pair[1].id}"

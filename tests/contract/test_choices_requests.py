@@ -173,7 +173,9 @@ def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> N
     names = [shop.register(user, unused_name())["subdomain"]["fqdn"] for _ in range(7)]
     shop.register(user, unused_name(), nameservers=[NS1])
     for number in range(4):
-        shop.operator("credits", "grant", user.email, str(number + 1), "--reason", f"No. {number}")
+        shop.operator(
+            "credits", "grant", user.email, "--credits", str(number + 1), "--reason", f"No. {number}"
+        )
         body = {"subject": str(number), "message": "x", "type": "abuse" if number % 2 else "contact"}
         assert shop.call(user, "POST", "/support/tickets", body).status_code == 201
     found = walk(shop, user, "/subdomains?limit=3&status=inactive", "subdomains")

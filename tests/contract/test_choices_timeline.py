@@ -194,12 +194,13 @@ def test_the_cost_of_a_renewal_is_shown_before_its_window_opens(shop: RunningSer
     token = shop.issue_token(user.email, "subdomains:read")
     domain = fqdn.partition(".")[2]
     shop.operator(
-        *("label", "set", domain, fqdn.partition(".")[0], "--class", "standard"), *("--renewal-price", "33")
+        *("label", "set", fqdn.partition(".")[0], "--domain", domain, "--class", "standard"),
+        *("--renewal-price", "33"),
     )
     assert shop.call(token, "GET", path).json()["auto_renew"]["renewal_price_credits"] == 33
     put = set_(shop, user, fqdn, {"enabled": True, "max_credits": 0})
     assert put.json()["auto_renew"]["renewal_price_credits"] == 33
-    shop.operator("label", "unset", domain, fqdn.partition(".")[0])
+    shop.operator("label", "unset", fqdn.partition(".")[0], "--domain", domain)
     assert shop.call(token, "GET", path).json()["auto_renew"]["renewal_price_credits"] == PLUS_RENEWAL
 
 

@@ -12,7 +12,7 @@ def test_the_name_of_the_zones_own_nameserver_can_not_be_registered(service: Run
     service.add_domain(
         "example.test", "--apex-nameserver", "dns.example.test", "--apex-nameserver", "a.hosts.example.test"
     )
-    service.operator("label", "set", "example.test", "dns", "--class", "standard")
+    service.operator("label", "set", "dns", "--domain", "example.test", "--class", "standard")
     ada = service.add_user().token
     for label in ("dns", "hosts"):
         refused = service.call(ada, "POST", "/subdomains", {"fqdn": f"{label}.example.test"})

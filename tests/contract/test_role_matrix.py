@@ -51,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         organization_id = made["organization"]["id"]
         for role, member in members.items():
             if role != "owner":
-                service.operator("organization", "set-role", "Coop", member.email, role)
+                service.operator("organization", "set-role", "Coop", "--user", member.email, "--role", role)
         tokens = {role: service.token_for(member, organization_id) for role, member in members.items()}
         browsers = {role: signed_in(service, member.email) for role, member in members.items()}
         yield World(service, organization_id, members, tokens, browsers)
@@ -114,7 +114,9 @@ def test_what_a_role_reads_and_changes(world: World) -> None:
     """The rows above are about missing things; here are things that exist."""
     service, tokens = world.service, world.tokens
     fqdn = "ours.example.test"
-    service.operator("credits", "grant", f"organization:{world.organization_id}", "10", "--reason", "test")
+    service.operator(
+        "credits", "grant", f"organization:{world.organization_id}", "--credits", "10", "--reason", "test"
+    )
     body = {"fqdn": fqdn, "registration_mode": "plus", "confirm": True}
     for role in ("billing", "viewer"):
         assert service.call(tokens[role], "POST", "/subdomains", body).status_code == 403

@@ -98,7 +98,7 @@ def test_part_1_rule_5_hidden_and_not_enabled_platform_domains_are_omitted(shop:
     held = shop.register(user, "kept.rule5a.test", **DELEGATED)["subdomain"]
     shop.operator("domain", "edit", "rule5a.test", "--hidden")
     shop.operator("domain", "edit", "rule5b.test", "--restricted")
-    shop.operator("domain", "grant", "rule5b.test", other.organization["slug"])
+    shop.operator("domain", "grant", "rule5b.test", "--organization", other.organization["slug"])
 
     def listed(who: Any) -> set[str]:
         found = shop.call(who, "GET", "/platform-domains").json()["platform_domains"]

@@ -47,12 +47,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             service.add_domain(domain)
         service.operator("domain", "offer", "expired.test", "--mode", "free", "--period-days", "1")
         service.operator("domain", "edit", "revoked.test", "--restricted")
-        service.operator("domain", "grant", "revoked.test", bob.organization["slug"])
+        service.operator("domain", "grant", "revoked.test", "--organization", bob.organization["slug"])
         subdomains = _names(service, bob)
         tickets = _tickets(service, bob)
         service.operator("domain", "edit", "hidden.test", "--hidden")
         service.clock.advance(days=2)
-        service.operator("domain", "revoke", "revoked.test", bob.organization["slug"])
+        service.operator("domain", "revoke", "revoked.test", "--organization", bob.organization["slug"])
         yield World(service, ada, bob, subdomains, tickets)
         assert service.doctor() == []
 

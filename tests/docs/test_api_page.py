@@ -91,7 +91,7 @@ def prepare_organization(service: RunningService, token: str, command: str) -> N
     """Make the member, the invitation or the organization that an example needs."""
     if "/members/" in command and '"role"' in command:
         service.add_user("bob@example.org")
-        service.operator("organization", "set-role", "3", "bob@example.org", "member")
+        service.operator("organization", "set-role", "3", "--user", "bob@example.org", "--role", "member")
     elif "old-guild" in command:
         made = service.call(token, "POST", "/organizations", {"name": "Old Guild"}).json()["organization"]
         # The end of its slug is random.

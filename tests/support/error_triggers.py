@@ -200,7 +200,9 @@ def insufficient_scope(service: RunningService) -> Iterator[Send]:
 def insufficient_role(service: RunningService) -> Iterator[Send]:
     owner, viewer = new_user(service), new_user(service)
     organization = service.call(owner, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
-    service.operator("organization", "set-role", str(organization["id"]), viewer.email, "viewer")
+    service.operator(
+        "organization", "set-role", str(organization["id"]), "--user", viewer.email, "--role", "viewer"
+    )
     token = service.token_for(viewer, organization["id"])
     yield lambda: service.call(token, "POST", "/subdomains", {"fqdn": unused_name()})
 

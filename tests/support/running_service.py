@@ -120,7 +120,7 @@ class RunningService:
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
         user = self.operator("user", "add", email, "--name", email.partition("@")[0], *words)
         if credit_count:
-            self.operator("credits", "grant", email, str(credit_count), "--reason", "test")
+            self.operator("credits", "grant", email, "--credits", str(credit_count), "--reason", "test")
         return Registrant(user["id"], email, self.issue_token(email), user["organization"])
 
     def metrics(self) -> dict[str, float]:

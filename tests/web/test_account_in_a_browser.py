@@ -159,7 +159,7 @@ def test_hostile_text_is_text(browser: Browser, service: RunningService) -> None
     def fill() -> str:
         ada = service.add_user("hostile@example.org", credit_count=1)
         service.operator("package", "add", HOSTILE[0], "--credits", "1", "--price", "1", "--currency", "EUR")
-        service.operator("credits", "grant", ada.email, "1", "--reason", HOSTILE[1])
+        service.operator("credits", "grant", ada.email, "--credits", "1", "--reason", HOSTILE[1])
         for text in HOSTILE:
             for path, body in (
                 ("/tokens", {"name": text, "scopes": ["account:read"]}),

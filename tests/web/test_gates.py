@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         service.register(ben, "shop.example.test")
         offered = service.call(ben, "POST", "/subdomains/shop.example.test/transfer", {"to": ADA}).json()
         made = service.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
-        service.operator("organization", "set-role", "Coop", BEN, "member")
+        service.operator("organization", "set-role", "Coop", "--user", BEN, "--role", "member")
         token = service.call(ada, "POST", "/tokens", {"name": "ci", "scopes": ["account:read"]}).json()[
             "token"
         ]

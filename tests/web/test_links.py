@@ -37,7 +37,7 @@ def organization(service: RunningService) -> int:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_member_can_follow_all_links(service: RunningService, organization: int, role: str) -> None:
-    service.operator("organization", "set-role", str(organization), BEN, role)
+    service.operator("organization", "set-role", str(organization), "--user", BEN, "--role", role)
     visited = visit_all(console(service, BEN), "/", f"/o/{organization}/names")
     assert {f"/o/{organization}/names/choir.{DOMAIN}", f"/o/{organization}/members"} <= visited
     may_write = "subdomains:write" in SCOPES_OF[role]

@@ -69,7 +69,7 @@ def test_credits_with_packages_and_history(service: RunningService) -> None:
     ada = service.add_user(credit_count=1200, free_quota="3")
     service.register(ada, "a.example.test")
     for number in range(51):
-        service.operator("credits", "grant", ada.email, "1", "--reason", f"gift {number}")
+        service.operator("credits", "grant", ada.email, "--credits", "1", "--reason", f"gift {number}")
     service.register(ada, "b.example.test", registration_mode="plus", confirm=True)
     browser = console(service, ada.email)
     page = browser.get("/credits")

@@ -37,25 +37,27 @@ def _answer(posted: EntryOfUser) -> Answer:
     return Answer({**as_object(entry), "email": posted.email}, (line,))
 
 
-@audited_command(credits_app, "grant")
+@audited_command(credits_app, "grant", former_arguments=("user", "credit_count"))
 def grant(
     session: Session,
     user: User,
-    credit_count: Annotated[int, Argument(metavar="CREDITS", help="The number of credits to add.")],
+    credit_count: Annotated[int, Option("--credits", metavar="N", help="The number of credits to add.")],
     reason: Annotated[str, Option(metavar="TEXT", help="The reason. The user sees it too.")],
 ) -> Answer:
     """Grant credits to a user."""
     return _answer(session.write(grant_credits, user, credit_count, reason))
 
 
-@audited_command(credits_app, "adjust")
+@audited_command(credits_app, "adjust", former_arguments=("user", "credit_count"))
 def adjust(
     session: Session,
     user: User,
     credit_count: Annotated[
         int,
-        Argument(
-            metavar="CREDITS", help="The number of credits to add, or a negative number to deduct (-5)."
+        Option(
+            "--credits",
+            metavar="N",
+            help="The number of credits to add, or a negative number to deduct (-5).",
         ),
     ],
     reason: ReasonForUser = None,

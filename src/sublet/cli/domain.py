@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from sublet.accounts import store as account_store
-from sublet.cli.options import Domain, OrganizationName, invalid_option, parse_secondary
+from sublet.cli.options import Domain, invalid_option, parse_secondary
 from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app, parameter
 from sublet.config import Settings
@@ -35,6 +35,9 @@ from sublet.subdomains.store import list_unreleased_names
 
 app = new_app("Platform domains: settings, offers, grants.")
 
+OfOrganization = Annotated[
+    str, Option("--organization", metavar="ORGANIZATION", help="The organization's name, slug or id.")
+]
 BUILT_IN = "built-in"
 """The value of --primary for the built-in name server."""
 
@@ -234,16 +237,16 @@ def show(session: Session, domain: Domain) -> Answer:
     return Answer(found, lines, table_of(found["modes"], columns))
 
 
-@audited_command(app, "grant")
-def grant(session: Session, domain: Domain, organization: OrganizationName) -> Answer:
+@audited_command(app, "grant", former_arguments=("domain", "organization"))
+def grant(session: Session, domain: Domain, organization: OfOrganization) -> Answer:
     """Let an organization see a restricted platform domain and register under it."""
     granted = session.write(grant_platform_domain, domain, organization)
     line = f"{granted.platform_domain.domain} is granted to {granted.organization.name}."
     return Answer(_describe_grant(granted), (line,))
 
 
-@audited_command(app, "revoke")
-def revoke(session: Session, domain: Domain, organization: OrganizationName) -> Answer:
+@audited_command(app, "revoke", former_arguments=("domain", "organization"))
+def revoke(session: Session, domain: Domain, organization: OfOrganization) -> Answer:
     """Revoke a grant. The names of the organization's users stay."""
     revoked = session.write(revoke_platform_domain, domain, organization)
     line = f"{revoked.platform_domain.domain} is no longer granted to {revoked.organization.name}."

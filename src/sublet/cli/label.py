@@ -20,15 +20,18 @@ from sublet.subdomains.matching_names import list_matching
 app = new_app("Labels listed in a class (premium, special, reserved), and blocked patterns.")
 
 LabelName = Annotated[str, Argument(metavar="LABEL", help="The label, without the domain.")]
+OfDomain = Annotated[
+    str, Option("--domain", metavar="DOMAIN", help="The platform domain of the label: name or id.")
+]
 PatternText = Annotated[str, Argument(metavar="PATTERN", help="Such as '*bank*'; quote it for the shell.")]
 Price = Annotated[int | None, Option(metavar="CREDITS", help="The price; default: the offer's.")]
 
 
-@audited_command(app, "set")
+@audited_command(app, "set", former_arguments=("domain", "label"))
 def set_(
     session: Session,
-    domain: Domain,
     label: LabelName,
+    domain: OfDomain,
     label_class: Annotated[
         str, Option("--class", metavar="CLASS", help=f"One of {', '.join(LABEL_CLASSES)}.")
     ],
@@ -55,8 +58,8 @@ def set_(
     return Answer(describe_label(listed), (f"The label {listed.label} is {listed.label_class}.",))
 
 
-@audited_command(app, "unset")
-def unset(session: Session, domain: Domain, label: LabelName) -> Answer:
+@audited_command(app, "unset", former_arguments=("domain", "label"))
+def unset(session: Session, label: LabelName, domain: OfDomain) -> Answer:
     """Remove a label from the list, so that the rules decide its class again."""
     listed = session.write(unset_label, domain, label)
     return Answer(describe_label(listed), (f"The label {listed.label} is no longer listed.",))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from sublet.accounts import membership_store
 from sublet.accounts.membership_store import list_members, list_owners
@@ -11,7 +11,6 @@ from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import ROLES
 from sublet.cli.options import Limit, OrganizationName
-from sublet.cli.options import User as UserName
 from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
@@ -82,12 +81,12 @@ def members(session: Session, organization: OrganizationName) -> Answer:
     return Answer(found, table=table_of(found, columns, "It has no members."))
 
 
-@audited_command(app, "set-role")
+@audited_command(app, "set-role", former_arguments=("organization", "user", "role"))
 def set_role(
     session: Session,
     organization: OrganizationName,
-    user: UserName,
-    role: Annotated[str, Argument(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
+    user: Annotated[str, Option(metavar="USER", help="The user: e-mail address or id.")],
+    role: Annotated[str, Option(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
     """Give a user a role in an organization. A user who isn't a member becomes one. The owners and the user get a mail."""
     found = session.write(set_role_as_operator, organization, user, role)

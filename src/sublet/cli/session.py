@@ -95,12 +95,30 @@ _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
 
 
 class _Command(TyperCommand):
-    """A command that accepts a negative number such as `-5` as an argument."""
+    """A command that accepts a negative number such as `-5` as an argument, and its former arguments."""
+
+    former_arguments: Sequence[str] = ()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. If it has a negative number, unknown options count as arguments."""
         ctx.ignore_unknown_options = any(_NEGATIVE_NUMBER.fullmatch(each) for each in args)
-        return super().parse_args(ctx, args)
+        arguments = [each.name for each in self.params if each.param_type_name == "argument"]
+        options = {
+            each.name: each.opts[0]
+            for each in self.params
+            if each.name in self.former_arguments and each.name not in arguments
+        }
+        given, values, _ = self.make_parser(ctx).parse_args(list(args))
+        if not options or len(values) != len(options) or not given.keys().isdisjoint(options):
+            return super().parse_args(ctx, args)
+        ctx.default_map, ctx.allow_extra_args = dict(zip(options, values, strict=True)), True
+        super().parse_args(ctx, args)
+        in_order = [ctx.params[each] for each in (*arguments, *options)]
+        ctx.params.update(zip(self.former_arguments, in_order, strict=True))
+        print_warning(
+            f"This form of `{ctx.command_path}` will be removed. Give {' and '.join(options.values())}; see --help."
+        )
+        return []
 
 
 def parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
@@ -131,13 +149,18 @@ def command(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
 
 
 def audited_command(
-    app: typer.Typer, name: str, options: Sequence[inspect.Parameter] = ()
+    app: typer.Typer,
+    name: str,
+    options: Sequence[inspect.Parameter] = (),
+    *,
+    former_arguments: Sequence[str] = (),
 ) -> Callable[[Command[P]], Command[P]]:
     """Return a decorator that adds a command with --reason, which goes into the audit. `options` are further keyword arguments of the function.
 
-    The function gets the reason too if it has a parameter `reason`.
+    The function gets the reason too if it has a parameter `reason`. `former_arguments` are the parameters that were all positional
+    before, in that order. This form is still accepted, with a warning.
     """
-    return _add_command(app, name, [_REASON], options)
+    return _add_command(app, name, [_REASON], options, former_arguments)
 
 
 def _add_command(
@@ -145,6 +168,7 @@ def _add_command(
     name: str,
     common: Sequence[inspect.Parameter],
     options: Sequence[inspect.Parameter] = (),
+    former_arguments: Sequence[str] = (),
 ) -> Callable[[Command[P]], Command[P]]:
     def register(function: Command[P]) -> Command[P]:
         declared = list(inspect.signature(function).parameters.values())[1:]
@@ -167,8 +191,9 @@ def _add_command(
         signature = inspect.Signature([_CONTEXT, *own_parameters, *missing, _CONFIG, _JSON])
         run.__signature__ = signature  # type: ignore[attr-defined] # typer reads it
         run.__doc__ = function.__doc__
+        kind = type("Command", (_Command,), {"former_arguments": former_arguments})
         # Without `short_help` typer cuts off the help in the list of commands.
-        app.command(name, cls=_Command, short_help=inspect.getdoc(function))(run)
+        app.command(name, cls=kind, short_help=inspect.getdoc(function))(run)
         return function
 
     return register

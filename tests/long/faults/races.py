@@ -94,7 +94,7 @@ def check_credits_are_spent_once(
     ada = first.add_user("spender@example.org")
     granted = paid_for * PRICE_CREDITS
     for turn in range(rounds):
-        first.operator("credits", "grant", ada.email, str(granted), "--reason", f"round {turn}")
+        first.operator("credits", "grant", ada.email, "--credits", str(granted), "--reason", f"round {turn}")
         answers = register_at_once(
             services,
             [(ada, {"fqdn": f"s{turn}-{number}.example.test", **PAID}, {}) for number in range(count)],
