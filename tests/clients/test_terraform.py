@@ -238,7 +238,7 @@ def test_all_other_resources_imports_and_data_sources(
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 20
     assert terraform.state("sublet_organization_member.bob")["state"] == "invited"
     guild = terraform.state("sublet_organization.guild")
-    assert terraform.state("data.sublet_organizations.all")["ids"]["guild"] == guild["id"]
+    assert terraform.state("data.sublet_organizations.all")["ids"][guild["slug"]] == guild["id"]
     assert terraform.state("data.sublet_organization.guild")["members"] == {who.email: "owner"}
     shown = service.call(terraform.state("sublet_token.guild")["secret"], "GET", "/me").json()
     assert shown["organization"]["name"] == "Guild"

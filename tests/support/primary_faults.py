@@ -39,12 +39,13 @@ def shown(on: ServiceOn, who: Registrant, fqdn: str) -> dict[str, object]:
 def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
     """Register a name whose publication must fail for this cause, and return the name."""
     fqdn = register(on, who)
-    wait_until(lambda: shown(on, who, fqdn)["status"] == "failed", HEALED_SECONDS)
+    # A BIND that has just started may answer SERVFAIL to the first update, which is retried.
+    wait_until(lambda: state(on).problem == cause, HEALED_SECONDS)
+    wait_until(lambda: shown(on, who, fqdn)["provision_error"] == SENTENCES[cause], HEALED_SECONDS)
     problem = state(on)
-    assert problem.problem == cause, problem
     assert problem.problem_detail
     assert problem.problem_at is not None
-    assert shown(on, who, fqdn)["provision_error"] == SENTENCES[cause]
+    assert shown(on, who, fqdn)["status"] == "failed"
     return fqdn
 
 
@@ -79,11 +80,13 @@ def changed(server: NameServerProcess, *changes: tuple[str, str], all_files: boo
             text = text.replace(old, new)  # noqa: PLW2901 - one change after the other
         path.write_text(text, encoding="utf-8")
     start(server)
-    yield
-    server.kill()
-    for path, text in good.items():
-        path.write_text(text, encoding="utf-8")
-    server.start()
+    try:
+        yield
+    finally:
+        server.kill()
+        for path, text in good.items():
+            path.write_text(text, encoding="utf-8")
+        server.start()
 
 
 @contextmanager
