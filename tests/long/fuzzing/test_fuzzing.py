@@ -23,7 +23,7 @@ SEED = 20261122
 @pytest.mark.slow
 @pytest.mark.sqlite_only
 def test_hostile_requests_and_packets_cause_no_fault() -> None:
-    outcome = fuzz(Asked(SEED, requests=2000, packets=5_000, inputs=100, seconds=400))
+    outcome = fuzz(Asked(SEED, requests=2000, packets=10_000, inputs=200, seconds=400))
     assert outcome.findings == []
     assert outcome.short == []
     # It did reach what it is aimed at: every operation, every kind of packet, success and refusal.
