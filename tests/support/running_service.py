@@ -261,8 +261,7 @@ def _initialised(*, on_sqlite: bool) -> str:
     """Create a database by `sublet init`, to copy it for each test, which is much faster than all migrations."""
     folder = databases.template("initialised")
     url = f"sqlite:///{folder}/registry.db" if on_sqlite else databases.registry_address(folder)
-    settings = Settings(database_url=url, database_may_lose_writes=True)
-    RunningService(settings, MovableClock()).operator("init")
+    RunningService(Settings(database_url=url), MovableClock()).operator("init")
     return url
 
 

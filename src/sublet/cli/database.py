@@ -7,8 +7,9 @@ from typer import Option
 from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, audited_command, command, new_app, refuse_missing
 from sublet.counted import counted
+from sublet.db import Tx, utc_now
 from sublet.errors import REFUSED, Unavailable
-from sublet.schema_revision import why_unusable
+from sublet.schema_revision import open_engine, why_unusable
 from sublet.secret import without_secrets
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def _list_other_spellings(session: Session) -> "list[Violation]":
     """Return the users whose addresses the upgrade couldn't store in canonical form, because another user has the same mailbox."""
     from sublet.doctor.accounts import check_addresses  # noqa: PLC0415 - every store is needed by few commands
 
-    return session.read(lambda tx: list(check_addresses(tx)))
+    # Not `session.read`: like the upgrade, this works with a PostgreSQL that may lose writes, which `serve` refuses.
+    with open_engine(session.settings.database_url).connect() as connection:
+        return list(check_addresses(Tx(connection, utc_now())))
 
 
 def _upgrade_line(before: str, after: str) -> str:
