@@ -97,7 +97,7 @@ def _only(found: list[Organization], identifier: str) -> Organization:
 
 
 def _random_slugs(slug: str) -> Iterator[str]:
-    """Yield a slug with random characters at its end, again and again."""
+    """Yield a slug with different random characters at its end, without end."""
     while True:
         suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(SUFFIX_LENGTH))
         yield f"{slug[: SLUG_LENGTH_MAX - SUFFIX_LENGTH - 1]}-{suffix}"

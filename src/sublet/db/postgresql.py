@@ -1,7 +1,7 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique constraint's refusal or a lost connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write
-takes effect once.
+Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique constraint's refusal or a lost
+connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write takes effect once.
 """
 
 import asyncio

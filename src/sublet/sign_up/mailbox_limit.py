@@ -12,7 +12,7 @@ from sublet.mail.store import count_requested
 MAILS_PER_HOUR = 5
 """The maximum number of mails that a mailbox gets within an hour."""
 SIGN_IN_MAILS_PER_HOUR = 20
-"""The maximum for codes to sign in. Higher, so that a stranger's requests don't lock a person out soon."""
+"""The maximum for codes to sign in. Higher, so that a stranger's few requests don't keep a person from signing in."""
 HOUR = timedelta(hours=1)
 
 

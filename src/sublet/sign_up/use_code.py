@@ -14,7 +14,7 @@ from sublet.sign_up.codes import DAY, TRIES_MAX, TRIES_PER_DAY_MAX, MailedCode, 
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
-    """Mark the code of a link's token as used, lock its user, and return the code. Return None if the token is wrong, used, expired or for another purpose.
+    """Lock the user of a link's code, mark the code as used, and return it. Return None if the link is wrong, used, expired or for another purpose.
 
     Wrong codes don't make the link void. Otherwise a stranger could lock a person out by sending wrong codes.
     """
