@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import text
 
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import Actor
 from sublet.credits.entries import ExternalPayment, record_payment

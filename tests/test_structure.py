@@ -102,8 +102,10 @@ def test_a_users_names_are_found_in_one_place() -> None:
         "tickets/reply.py",
     } == {"subdomains/find.py"}
     # By id, without a user: after a change by the same request, and for the operator, the publisher and the sweep.
-    of_users = {name for name in callers("find_subdomain") if name.startswith(("http/", "tickets/"))}
-    assert of_users == {"http/subdomains.py"}
+    of_users = {
+        name for name in callers("find_subdomain") if name.endswith("api.py") or name.startswith("tickets/")
+    }
+    assert of_users == {"subdomains/api.py"}
 
 
 def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
@@ -111,8 +113,8 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
     people = {
         "audit.py",
         "accounts/find.py",
-        "accounts/own_tokens.py",  # whose session it is
-        "sign_in/decide_device.py",  # the program gets a token of this person
+        "accounts/tokens/own.py",  # whose session it is
+        "sign_in/devices/decide.py",  # the program gets a token of this person
         "sign_in/change_account.py",  # the codes for a person's new address
         "subdomains/transfers/find.py",  # to whose address a name is offered
         "organizations/find.py",  # a member's organizations

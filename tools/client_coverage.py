@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from generate_client import OPERATIONS, PLACES
+from generate_client import FOR_PROGRAMS, PLACES
 from generate_subletctl import commands
 
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.surfaces import OPERATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/clients.md"
@@ -91,14 +91,14 @@ def table() -> str:
         "|---|---|---|" + "---|" * len(SOURCES),
     ]
     uses = coverage()
-    for each in OPERATIONS:
+    for each in FOR_PROGRAMS:
         cells = {
             client: ", ".join(f"`{name}`" for name in names) for client, names in uses[each.name].items()
         }
         cells[SUBLETCTL] = cells[SUBLETCTL] or NOT_IN_SUBLETCTL.get(each.name, "")
         method = ".".join(PLACES[each.name])
         rows.append(f"| {each.method} {each.path} | `{method}` | {' | '.join(cells.values())} |")
-    others = (each for each in (*ENDPOINTS, *OPEN_ENDPOINTS) if each not in OPERATIONS)
+    others = (each for each in OPERATIONS if each not in FOR_PROGRAMS)
     listed = ", ".join(f"{each.method} {each.path}" for each in others)
     return "\n".join([*rows, "", f"For browsers alone, which have a session: {listed}.", ""])
 

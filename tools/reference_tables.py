@@ -17,9 +17,9 @@ import typer
 from sublet.cli.main import app
 from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
-from sublet.http.gates import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.operations.gates import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
 from sublet.primaries.primary import CAUSES
+from sublet.surfaces import OPERATIONS
 from sublet.web.routes import PAGES as CONSOLE_PAGES
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -167,7 +167,7 @@ def render_operations(page: str) -> str:
     """Return docs/console.md with the page and a test of each operation of the API."""
     tests = operations_tested()
     rows = []
-    for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
+    for endpoint in OPERATIONS:
         pages = [each.path for each in CONSOLE_PAGES if endpoint.name in each.operations]
         shown = f"`{pages[0]}`" if pages else ""
         test = tests.get(endpoint.name, [""])[0].partition(".")
@@ -191,7 +191,7 @@ GATES = {
 def render_gates(page: str) -> str:
     """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as src/sublet/http/routes.py has them."""
     rows = []
-    for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
+    for endpoint in OPERATIONS:
         if (gate := endpoint.gate) is not None:
             needs = GATES[gate.checked] + (", by any method" if gate.any_method else "")
             rows.append(

@@ -345,6 +345,38 @@ class ClockImplausible(Refusal, code="clock_implausible", category=Category.UNAV
     """The clock is more than 400 days ahead of the last sweep, or more than a day behind, so dates could be wrong."""
 
 
+class MethodNotAllowed(Refusal, code="method_not_allowed", category=Category.MALFORMED):
+    """The path doesn't take this method; `Allow` and `details.allow` list the methods that it takes."""
+
+
+class PayloadTooLarge(Refusal, code="payload_too_large", category=Category.MALFORMED):
+    """The body is longer than 64 KiB; `details.limit_bytes` has the limit."""
+
+
+class UriTooLong(InvalidRequest):
+    """Path and query are too long: `invalid_request` with status 414."""
+
+
+class UnsupportedMediaType(Refusal, code="unsupported_media_type", category=Category.MALFORMED):
+    """The body is not declared as plain `application/json`."""
+
+
+class IdempotencyKeyReused(Refusal, code="idempotency_key_reused", category=Category.INVALID):
+    """The `Idempotency-Key` was used for another request within the last 24 hours."""
+
+
+class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Category.CONFLICT):
+    """A request with this `Idempotency-Key` is still running; send it again in a moment."""
+
+
+class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
+    """`If-Match` doesn't have the current `ETag`: the resource has changed, or the tag is weak."""
+
+
+class InternalError(Refusal, code="internal_error", category=Category.FAULT):
+    """A fault of the service. The log has its details, under the request id."""
+
+
 def check_one_of(field: str, text: str | None, allowed: Sequence[str]) -> list[FieldError]:
     """Return the error `value_invalid` if a text is not one of the allowed values. None means that the field was not given."""
     if text is None or text in allowed:

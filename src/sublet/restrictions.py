@@ -1,8 +1,8 @@
 """The restrictions of a token, and the checks of their values (rules; no SQL).
 
-Restrictions are enforced in these files: scopes in `http/calls.py`; networks in `http/dispatch.py`; expiry in `accounts/tokens.py`; names
+Restrictions are enforced in these files: scopes in `http/calls.py`; networks in `http/dispatch.py`; expiry in `accounts/tokens/issue.py`; names
 and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; daily credits in `subdomains/charge.py`; all of them in
-`accounts/own_tokens.py` for requests about tokens.
+`accounts/tokens/own.py` for requests about tokens.
 """
 
 from collections.abc import Callable, Iterable, Sequence

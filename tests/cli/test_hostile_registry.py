@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from sublet.accounts.tokens import digest
+from sublet.accounts.tokens.issue import digest
 from sublet.db import Tx
 from sublet.registry import declared_texts
 from sublet.schema import metadata

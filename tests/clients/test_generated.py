@@ -38,7 +38,7 @@ SYNC = _methods(sublet_client.Client("https://names.example.net/api/v1"))
 ASYNC = _methods(sublet_client.AsyncClient("https://names.example.net/api/v1"))
 
 
-@pytest.mark.parametrize("operation", [each.name for each in generate_client.OPERATIONS])
+@pytest.mark.parametrize("operation", [each.name for each in generate_client.FOR_PROGRAMS])
 def test_every_operation_has_a_method_in_both_clients(operation: str) -> None:
     method = ".".join(generate_client.PLACES[operation])
     assert method in SYNC
@@ -46,7 +46,7 @@ def test_every_operation_has_a_method_in_both_clients(operation: str) -> None:
 
 
 def test_no_method_exists_for_a_removed_operation() -> None:
-    assert set(generate_client.PLACES) == {each.name for each in generate_client.OPERATIONS}
+    assert set(generate_client.PLACES) == {each.name for each in generate_client.FOR_PROGRAMS}
 
 
 def test_errors_advise_existing_methods() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.surfaces import OPERATIONS
 from sublet_mcp.refusals import TOOLS, name_tools
 from support.running_service import DS, Registrant, RunningService
 
@@ -235,9 +235,7 @@ def test_errors_name_tools_and_parameters(service: RunningService) -> None:
     asyncio.run(story())
 
 
-REQUESTS = sorted(
-    f"{each.method} {re.sub(r'{.*?}', 'a.example.test', each.path)}" for each in (*ENDPOINTS, *OPEN_ENDPOINTS)
-)
+REQUESTS = sorted(f"{each.method} {re.sub(r'{.*?}', 'a.example.test', each.path)}" for each in OPERATIONS)
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.http.export_store import NOT_EXPORTED, SECTIONS
 from sublet.mail.store import list_mails
+from sublet.registry.export_store import NOT_EXPORTED, SECTIONS
 from sublet.schema import metadata
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened

@@ -11,10 +11,9 @@ from sqlalchemy import update
 
 from sublet.accounts.store import tokens
 from sublet.db import Tx
-from sublet.http.conditional import CHANGED_BY_REQUESTS
-from sublet.http.routes import ENDPOINTS
 from sublet.platform_domains.store import platform_domains
 from sublet.subdomains.store import subdomains
+from sublet.surfaces import API_OPERATIONS
 from sublet.tickets.store import tickets
 from support.console_client import console
 from support.error_triggers import new_user, unused_name
@@ -179,10 +178,12 @@ def test_a_form_is_accepted_although_the_publication_ended_meanwhile(
 
 
 def test_each_object_with_a_tag_lists_what_requests_change() -> None:
-    for endpoint in ENDPOINTS:
+    for endpoint in API_OPERATIONS:
         if endpoint.has_etag:
             (shown,) = (each.type for each in fields(endpoint.answer) if each.name != "ok")
-            assert set(CHANGED_BY_REQUESTS[shown]) <= {each.name for each in fields(shown)}, endpoint.name
+            changed = set(shown.changed_by_requests)
+            assert changed, endpoint.name
+            assert changed <= {each.name for each in fields(shown)}, endpoint.name
 
 
 @pytest.mark.parametrize("made", [name_of, ticket_of])

@@ -12,7 +12,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.dns.types import Record
-from sublet.http import query_limit
+from sublet.operations import query_limit
 from sublet.platform_domains import zone_store
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sublet.http.rate_limiter import USER_CODES_PER_MINUTE
+from sublet.operations.rate_limiter import USER_CODES_PER_MINUTE
 from support.browsers import signed_in
 from support.running_service import RunningService, running_service
 

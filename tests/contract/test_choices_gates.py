@@ -9,10 +9,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from sublet.http.endpoints import WRITE_METHODS, Endpoint
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.mail.store import mails
+from sublet.operations.operation import WRITE_METHODS, Operation
 from sublet.restrictions import SCOPES
+from sublet.surfaces import API_OPERATIONS, OPERATIONS
 from support.authenticator import Authenticator
 from support.browsers import Browser, signed_in
 from support.error_triggers import new_user, unused_name
@@ -27,7 +27,7 @@ SENSITIVE = {
 """The operations whose gate is checked before the body, written out once more."""
 IF_PAID = {"register", "renew", "restore", "set_auto_renew"}
 ANY_METHOD = {"start_recovery"}
-WRITES = [each for each in ENDPOINTS if each.method in WRITE_METHODS]
+WRITES = [each for each in API_OPERATIONS if each.method in WRITE_METHODS]
 
 
 @pytest.fixture(scope="module")
@@ -61,34 +61,34 @@ def by_mail(service: RunningService) -> Browser:
     return signed_in(service, user.email)
 
 
-def send(browser: Browser, endpoint: Endpoint) -> httpx.Response:
+def send(browser: Browser, operation: Operation) -> httpx.Response:
     """Send an operation about a missing thing, with a body that no operation accepts."""
-    path = re.sub(r"{\w+}", "777777", endpoint.path)
-    return browser.call(endpoint.method, path, {"unknown": [1]})
+    path = re.sub(r"{\w+}", "777777", operation.path)
+    return browser.call(operation.method, path, {"unknown": [1]})
 
 
 def test_each_writing_operation_declares_its_gate() -> None:
-    for endpoint in (*ENDPOINTS, *OPEN_ENDPOINTS):
-        assert (endpoint.gate is not None) is (endpoint.method in WRITE_METHODS), endpoint.name
-        assert endpoint.gate is None or endpoint.gate.reason
+    for operation in OPERATIONS:
+        assert (operation.gate is not None) is (operation.method in WRITE_METHODS), operation.name
+        assert operation.gate is None or operation.gate.reason
     asked = {each.name for each in WRITES if each.gate is not None and each.gate.is_before_body}
     paid = {each.name for each in WRITES if each.gate is not None and each.gate.checked == "credits"}
     assert (asked, paid) == (SENSITIVE, IF_PAID)
 
 
-@pytest.mark.parametrize("endpoint", WRITES, ids=lambda endpoint: endpoint.name)
+@pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_an_old_sign_in_sends_no_sensitive_operation(
-    service: RunningService, ada: Registrant, old: Browser, by_mail: Browser, endpoint: Endpoint
+    service: RunningService, ada: Registrant, old: Browser, by_mail: Browser, operation: Operation
 ) -> None:
-    answer = send(old, endpoint)
-    assert (answer.json()["error"] == "sign_in_required") is (endpoint.name in SENSITIVE), answer.text
-    answer = send(by_mail, endpoint)
-    is_refused = endpoint.name in SENSITIVE - ANY_METHOD
+    answer = send(old, operation)
+    assert (answer.json()["error"] == "sign_in_required") is (operation.name in SENSITIVE), answer.text
+    answer = send(by_mail, operation)
+    is_refused = operation.name in SENSITIVE - ANY_METHOD
     assert (answer.json()["error"] == "sign_in_required") is is_refused, answer.text
     if is_refused:
         assert answer.json()["details"] == {"limit_seconds": 600, "how": ["passkey", "operator"]}
     with_token = service.call(
-        ada, endpoint.method, re.sub(r"{\w+}", "777777", endpoint.path), {"unknown": [1]}
+        ada, operation.method, re.sub(r"{\w+}", "777777", operation.path), {"unknown": [1]}
     )
     assert with_token.json()["error"] in ("session_required", "invalid_request")
 

@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from sublet.accounts.users import add_user
 from sublet.db import Tx
-from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from sublet.operations.session_cookie import COOKIE
 from sublet.organizations.accept_invitation import opens_accounts
 from sublet.organizations.invite_member import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY
 from support.answer_times import compare_times

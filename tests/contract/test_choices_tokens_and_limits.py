@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sublet.accounts.store import Use, touch_tokens
-from sublet.http.routes import ENDPOINTS
+from sublet.surfaces import API_OPERATIONS
 from support.console_client import console
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
@@ -37,7 +37,7 @@ WHOLE_ACCOUNT = ("export", "delete_me")
 def test_a_scope_allows_its_endpoints_only(shop: RunningService, scope: str) -> None:
     user = new_user(shop)
     token = shop.issue_token(user.email, scope)
-    for endpoint in ENDPOINTS:
+    for endpoint in API_OPERATIONS:
         path = endpoint.path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
         if endpoint.name in WHOLE_ACCOUNT:  # they need all scopes but one
             continue
@@ -53,9 +53,9 @@ def test_the_scopes_of_the_routes() -> None:
 
     Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5, rule 2).
     """
-    of_tokens = [endpoint for endpoint in ENDPOINTS if not endpoint.needs_session]
+    of_tokens = [endpoint for endpoint in API_OPERATIONS if not endpoint.needs_session]
     assert [endpoint.name for endpoint in of_tokens if endpoint.scope is None] == ["me"]
-    for endpoint in ENDPOINTS:
+    for endpoint in API_OPERATIONS:
         if endpoint.scope is None:
             continue
         # Who asks whether a registration would succeed must be allowed to attempt it.

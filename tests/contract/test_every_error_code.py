@@ -10,8 +10,8 @@ import pytest
 
 import sublet.db.sqlite
 from sublet import errors
-from sublet.errors import Refusal
-from sublet.http.errors import HTTP_REFUSALS, UriTooLong, status_of
+from sublet.errors import Refusal, UriTooLong
+from sublet.http.errors import HTTP_REFUSALS, status_of
 from support import error_triggers
 from support.error_triggers import REFUSALS, Send
 from support.field_error_triggers import FIELD_CODES

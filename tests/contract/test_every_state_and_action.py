@@ -227,7 +227,7 @@ def test_a_rule_that_contradicts_the_verbs_fails_the_test(
         for asker, state in CASES
         if state.trash == trash and state.nameservers and state.publication == "published"
     ]
-    monkeypatch.setattr(f"sublet.http.render.{name}", broken)
+    monkeypatch.setattr(f"sublet.subdomains.shapes.{name}", broken)
     different = check(house, cases)
     assert different
     assert all(told in each for each in different)

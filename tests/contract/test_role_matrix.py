@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from sublet.accounts.roles import ROLES
-from sublet.http.endpoints import Endpoint, takes_body
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.operation import Operation
+from sublet.surfaces import API_OPERATIONS
 from support.browsers import Browser, signed_in
 from support.error_triggers import new_user
 from support.open_registry import opened
@@ -29,7 +29,7 @@ DENIED = {
     "billing": MANAGING | NAMES,
     "viewer": MANAGING | NAMES | TICKETS,
 }
-"""The endpoints that each role can't use, written out once more: everything else it can."""
+"""The operations that each role can't use, written out once more: everything else it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,53 +59,53 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def send(
     world: World,
-    endpoint: Endpoint,
+    operation: Operation,
     who: Registrant | str | Browser,
     organization: object = 777777,
     **headers: str,
 ) -> str:
     """Send a request about a missing thing; return the code of the refusal, or an empty text."""
-    path = endpoint.path.replace("{fqdn}", "absent.example.test")
+    path = operation.path.replace("{fqdn}", "absent.example.test")
     if path.startswith("/organizations/"):
         path = path.replace("{id}", str(organization))
     path = re.sub(r"{\w+}", "777777", path)
     query = "?fqdn=new.example.test" if path == "/availability" else ""
-    body: dict[str, str] | None = {} if takes_body(endpoint) else None
+    body: dict[str, str] | None = {} if operation.takes_body else None
     if isinstance(who, Browser):
-        answer = who.call(endpoint.method, path + query, body, **headers)
+        answer = who.call(operation.method, path + query, body, **headers)
     else:
-        answer = world.service.call(who, endpoint.method, path + query, body, **headers)
+        answer = world.service.call(who, operation.method, path + query, body, **headers)
     return str(answer.json().get("error", ""))
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_each_role_can_use_exactly_its_endpoints_with_a_token(world: World, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("operation", API_OPERATIONS, ids=lambda operation: operation.name)
+def test_each_role_can_use_exactly_its_endpoints_with_a_token(world: World, operation: Operation) -> None:
     for role, token in world.tokens.items():
-        code = send(world, endpoint, token, world.organization_id)
-        assert (code == "insufficient_role") is (endpoint.name in DENIED[role]), (role, code)
+        code = send(world, operation, token, world.organization_id)
+        assert (code == "insufficient_role") is (operation.name in DENIED[role]), (role, code)
         assert code not in ("insufficient_scope", "internal_error")
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_each_role_can_use_exactly_its_endpoints_in_a_session(world: World, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("operation", API_OPERATIONS, ids=lambda operation: operation.name)
+def test_each_role_can_use_exactly_its_endpoints_in_a_session(world: World, operation: Operation) -> None:
     chosen = str(world.organization_id)
     for role, browser in world.browsers.items():
-        code = send(world, endpoint, browser, world.organization_id, sublet_organization=chosen)
-        assert (code == "insufficient_role") is (endpoint.name in DENIED[role]), (role, code)
+        code = send(world, operation, browser, world.organization_id, sublet_organization=chosen)
+        assert (code == "insufficient_role") is (operation.name in DENIED[role]), (role, code)
         assert code not in ("insufficient_scope", "session_required", "internal_error")
     for unknown in ("777777", str(world.members["viewer"].organization["id"])):
         browser = world.browsers["owner"]
-        assert send(world, endpoint, browser, sublet_organization=unknown) == "organization_not_found"
-    assert send(world, endpoint, world.tokens["owner"], sublet_organization=chosen) == "invalid_request"
+        assert send(world, operation, browser, sublet_organization=unknown) == "organization_not_found"
+    assert send(world, operation, world.tokens["owner"], sublet_organization=chosen) == "invalid_request"
 
 
 @pytest.mark.parametrize(
-    "endpoint", [each for each in ENDPOINTS if each.name in MANAGING - {"create_organization"}],
-    ids=lambda endpoint: endpoint.name,
+    "operation", [each for each in API_OPERATIONS if each.name in MANAGING - {"create_organization"}],
+    ids=lambda operation: operation.name,
 )  # fmt: skip
-def test_a_token_of_the_users_own_needs_the_role_too(world: World, endpoint: Endpoint) -> None:
+def test_a_token_of_the_users_own_needs_the_role_too(world: World, operation: Operation) -> None:
     for role, member in world.members.items():
-        code = send(world, endpoint, member, world.organization_id)
+        code = send(world, operation, member, world.organization_id)
         # Leaving needs no role; here another member is named, who isn't there.
         assert (code == "insufficient_role") is (role != "owner"), (role, code)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.surfaces import API_OPERATIONS, AUTH_OPERATIONS
 from support import http_clients
 from support.repetitions import share
 from support.running_service import DS, RunningService, registry_address, running_service
@@ -92,5 +92,5 @@ def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
     cases = re.search(r"(\d+) generated, (\d+) passed", done.stdout)
     assert operations is not None, done.stdout
     assert cases is not None, done.stdout
-    assert operations[1] == operations[2] == str(len(ENDPOINTS) + len(OPEN_ENDPOINTS))
+    assert operations[1] == operations[2] == str(len(API_OPERATIONS) + len(AUTH_OPERATIONS))
     assert int(cases[2]) == int(cases[1]) > 1000

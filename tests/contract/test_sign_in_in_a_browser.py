@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 from sqlalchemy import select
 
-from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from sublet.operations.session_cookie import COOKIE
 from support.chromium import AUTHENTICATOR
 from support.programs import find_program
 from support.running_service import RunningService

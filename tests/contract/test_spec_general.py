@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sublet.http.routes import ENDPOINTS
+from sublet.surfaces import API_OPERATIONS
 from support.error_triggers import new_user, unused_name
 from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
 from support.running_service import DS, RunningService
@@ -30,7 +30,7 @@ ROUTES = [
 
 
 def test_part_4_the_service_has_every_route_of_the_spec() -> None:
-    assert set(ROUTES) <= {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}
+    assert set(ROUTES) <= {(endpoint.method, endpoint.path) for endpoint in API_OPERATIONS}
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import delete, insert
 
 from sublet.accounts.session_store import passkeys
-from sublet.http.endpoints import Endpoint
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.operation import Operation
+from sublet.surfaces import API_OPERATIONS
 from support.browsers import signed_in
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
@@ -103,13 +103,13 @@ def _tickets(service: RunningService, bob: Registrant) -> dict[str, str]:
     }
 
 
-def with_parameter(name: str, under: str = "/") -> list[Endpoint]:
-    return [each for each in ENDPOINTS if f"{{{name}}}" in each.path and each.path.startswith(under)]
+def with_parameter(name: str, under: str = "/") -> list[Operation]:
+    return [each for each in API_OPERATIONS if f"{{{name}}}" in each.path and each.path.startswith(under)]
 
 
 def test_the_matrix_knows_every_parameter() -> None:
     """A route with a parameter of another name needs a matrix of its own."""
-    assert {name for endpoint in ENDPOINTS for name in re.findall(r"{(\w+)}", endpoint.path)} == {
+    assert {name for operation in API_OPERATIONS for name in re.findall(r"{(\w+)}", operation.path)} == {
         "fqdn",
         "id",
         "user_id",
@@ -156,43 +156,45 @@ BODIES: dict[str, tuple[Any, ...]] = {
 """What is sent, good values and bad; without an entry nothing is."""
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("fqdn"), ids=lambda endpoint: endpoint.name)
-def test_subdomains_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
-    check_row(world, endpoint, "fqdn", world.subdomains, "subdomain_not_found")
+@pytest.mark.parametrize("operation", with_parameter("fqdn"), ids=lambda operation: operation.name)
+def test_subdomains_of_others_are_as_if_missing(world: World, operation: Operation) -> None:
+    check_row(world, operation, "fqdn", world.subdomains, "subdomain_not_found")
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("id", "/tokens/"), ids=lambda endpoint: endpoint.name)
-def test_tokens_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("operation", with_parameter("id", "/tokens/"), ids=lambda operation: operation.name)
+def test_tokens_of_others_are_as_if_missing(world: World, operation: Operation) -> None:
     paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "T-000001", "x")}
     for name, scope in (("laptop", "tokens:write"), ("revoked", "account:read")):
         issued = world.service.operator("token", "issue", world.bob.email, "--name", name, "--scope", scope)
         paths[name] = str(issued["id"])
     world.service.operator("token", "revoke", paths["revoked"])
-    check_row(world, endpoint, "id", paths, "token_not_found")
+    check_row(world, operation, "id", paths, "token_not_found")
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("id", "/transfers/"), ids=lambda endpoint: endpoint.name)
-def test_transfers_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
-    service, fqdn = world.service, f"bob-{endpoint.name.replace('_', '-')}.example.test"
+@pytest.mark.parametrize(
+    "operation", with_parameter("id", "/transfers/"), ids=lambda operation: operation.name
+)
+def test_transfers_of_others_are_as_if_missing(world: World, operation: Operation) -> None:
+    service, fqdn = world.service, f"bob-{operation.name.replace('_', '-')}.example.test"
     service.register(world.bob, fqdn)
     offered = service.call(world.bob, "POST", f"/subdomains/{fqdn}/transfer", {"to": "carl@example.org"})
     paths = {"pending": str(offered.json()["transfer"]["id"]), "missing: 777777": "777777", "missing: x": "x"}
-    check_row(world, endpoint, "id", paths, "transfer_not_found")
+    check_row(world, operation, "id", paths, "transfer_not_found")
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("id", "/support/"), ids=lambda endpoint: endpoint.name)
-def test_tickets_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
-    check_row(world, endpoint, "id", world.tickets, "ticket_not_found")
+@pytest.mark.parametrize("operation", with_parameter("id", "/support/"), ids=lambda operation: operation.name)
+def test_tickets_of_others_are_as_if_missing(world: World, operation: Operation) -> None:
+    check_row(world, operation, "id", world.tickets, "ticket_not_found")
 
 
-@pytest.mark.parametrize("endpoint", with_parameter("id", "/organizations/"), ids=lambda each: each.name)
-def test_organizations_of_others_are_as_if_missing(world: World, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("operation", with_parameter("id", "/organizations/"), ids=lambda each: each.name)
+def test_organizations_of_others_are_as_if_missing(world: World, operation: Operation) -> None:
     """So is an own one to a token for another, and what another organization holds."""
     service, bob = world.service, world.bob
     made = service.call(bob, "POST", "/organizations", {"name": "Secret"}, idempotency_key="one").json()
     paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "x")}
     paths |= {"shared": str(made["organization"]["id"]), "own": str(bob.organization["id"])}
-    check_row(world, endpoint, "id", paths, "organization_not_found")
+    check_row(world, operation, "id", paths, "organization_not_found")
 
 
 def test_sessions_and_passkeys_of_others_are_as_if_missing(world: World) -> None:
@@ -215,13 +217,13 @@ def test_sessions_and_passkeys_of_others_are_as_if_missing(world: World) -> None
     world.service.write(lambda tx: tx.connection.execute(delete(passkeys)))
 
 
-def check_row(world: World, endpoint: Endpoint, parameter: str, paths: dict[str, str], code: str) -> None:
-    for body in BODIES.get(endpoint.name, (None,)):
+def check_row(world: World, operation: Operation, parameter: str, paths: dict[str, str], code: str) -> None:
+    for body in BODIES.get(operation.name, (None,)):
         answers = {}
         for kind, identifier in paths.items():
-            path = endpoint.path.replace(f"{{{parameter}}}", identifier)
+            path = operation.path.replace(f"{{{parameter}}}", identifier)
             path = path.replace("{user_id}", str(world.bob.id)).replace("{invitation_id}", "1")
-            answer = world.service.call(world.ada, endpoint.method, path, body, x_request_id=REQUEST_ID)
+            answer = world.service.call(world.ada, operation.method, path, body, x_request_id=REQUEST_ID)
             assert (answer.status_code, answer.json()["error"]) == (404, code), (kind, body, answer.text)
             assert answer.json()["details"] == {}, kind
             answers[kind] = seen(answer)

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sublet.http.endpoints import Endpoint, takes_body
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.operation import Operation
 from sublet.restrictions import SCOPES
+from sublet.surfaces import API_OPERATIONS
 from support.browsers import Browser, signed_in
 from support.error_triggers import new_user
 from support.open_registry import opened
@@ -28,9 +28,9 @@ SEEN = "mine.example.test"
 OUTSIDE = f"{HIDDEN}.example.test"
 OTHER = f"{HIDDEN}2.strict.test"
 NOT_COMPARED = frozenset({"date", "ratelimit", "ratelimit-policy"})
-BY_TOKEN = [each for each in ENDPOINTS if not each.needs_session]
-every_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-each_endpoint = pytest.mark.parametrize("endpoint", BY_TOKEN, ids=lambda endpoint: endpoint.name)
+BY_TOKEN = [each for each in API_OPERATIONS if not each.needs_session]
+every_endpoint = pytest.mark.parametrize("operation", API_OPERATIONS, ids=lambda operation: operation.name)
+each_operation = pytest.mark.parametrize("operation", BY_TOKEN, ids=lambda operation: operation.name)
 BODIES: dict[str, dict[str, Any]] = {"reply": {"message": "mine?"}, "set_auto_renew": {"enabled": False}}
 LOAD = 150
 ALLOWED_TO_SUSPENDED = {"open_ticket", "end_session", "end_other_sessions", "stop_recovery", "refuse_device"}
@@ -112,14 +112,14 @@ def _browsers(service: RunningService, suspended: Registrant) -> dict[str, Brows
     return {"ended": ended, "rotated": signed_in_twice, "suspended": signed_in(service, suspended.email)}
 
 
-def send(world: World, endpoint: Endpoint, who: str | Browser, **headers: str) -> httpx.Response:
+def send(world: World, operation: Operation, who: str | Browser, **headers: str) -> httpx.Response:
     """Send a request about a missing name, ticket, token or organization."""
-    path = re.sub(r"{\w+}", "777777", endpoint.path.replace("{fqdn}", "absent.example.test"))
-    query = f"?fqdn=new.{SEEN.partition('.')[2]}" if endpoint.path == "/availability" else ""
-    body: dict[str, Any] | None = {} if takes_body(endpoint) else None
+    path = re.sub(r"{\w+}", "777777", operation.path.replace("{fqdn}", "absent.example.test"))
+    query = f"?fqdn=new.{SEEN.partition('.')[2]}" if operation.path == "/availability" else ""
+    body: dict[str, Any] | None = {} if operation.takes_body else None
     if isinstance(who, Browser):
-        return who.call(endpoint.method, path + query, body, **headers)
-    return world.service.call(who, endpoint.method, path + query, body, **headers)
+        return who.call(operation.method, path + query, body, **headers)
+    return world.service.call(who, operation.method, path + query, body, **headers)
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> None:
@@ -127,13 +127,13 @@ def refused(answer: httpx.Response, status: int, code: str) -> None:
 
 
 @every_endpoint
-def test_network(world: World, endpoint: Endpoint) -> None:
+def test_network(world: World, operation: Operation) -> None:
     token = world.tokens["network"]
     for address in ("", "198.51.100.7", "192.0.3.1", "2001:db8::1", "nonsense"):
-        answer = send(world, endpoint, token, **({"x_forwarded_for": address} if address else {}))
+        answer = send(world, operation, token, **({"x_forwarded_for": address} if address else {}))
         refused(answer, 403, "token_restricted")
         assert answer.json()["details"] == {"restriction": "networks"}
-    inside = send(world, endpoint, token, x_forwarded_for="198.51.100.7, 192.0.2.9")
+    inside = send(world, operation, token, x_forwarded_for="198.51.100.7, 192.0.2.9")
     assert "token_restricted" not in inside.text
 
 
@@ -142,45 +142,45 @@ def test_network(world: World, endpoint: Endpoint) -> None:
     [("expired", "token_expired"), ("revoked", "token_revoked"), ("rotated", "token_invalid")],
 )
 @every_endpoint
-def test_ended_secrets(world: World, endpoint: Endpoint, ended: str, code: str) -> None:
-    refused(send(world, endpoint, world.tokens[ended]), 401, code)
+def test_ended_secrets(world: World, operation: Operation, ended: str, code: str) -> None:
+    refused(send(world, operation, world.tokens[ended]), 401, code)
 
 
 @every_endpoint
-def test_ended_sessions(world: World, endpoint: Endpoint) -> None:
+def test_ended_sessions(world: World, operation: Operation) -> None:
     """Signed out, and the secret from before a second sign-in."""
     for ended in ("ended", "rotated"):
-        refused(send(world, endpoint, world.browsers[ended]), 401, "session_invalid")
+        refused(send(world, operation, world.browsers[ended]), 401, "session_invalid")
 
 
-@each_endpoint
-def test_scope(world: World, endpoint: Endpoint) -> None:
-    other = "account:read" if endpoint.scope != "account:read" else "tickets:read"
-    answer = send(world, endpoint, world.tokens[other])
-    if endpoint.scope is None:
+@each_operation
+def test_scope(world: World, operation: Operation) -> None:
+    other = "account:read" if operation.scope != "account:read" else "tickets:read"
+    answer = send(world, operation, world.tokens[other])
+    if operation.scope is None:
         assert answer.status_code == 200
     else:
         refused(answer, 403, "insufficient_scope")
 
 
 @pytest.mark.parametrize("kind", ["name", "domain", "organization"])
-@each_endpoint
-def test_names_domains_and_other_organizations(world: World, endpoint: Endpoint, kind: str) -> None:
+@each_operation
+def test_names_domains_and_other_organizations(world: World, operation: Operation, kind: str) -> None:
     """What the token is not for answers as what doesn't exist, byte for byte, and no list has it."""
     token = world.tokens[kind]
-    if "{" not in endpoint.path:
-        answer = send(world, endpoint, token)
+    if "{" not in operation.path:
+        answer = send(world, operation, token)
         # A token for an organization is for all platform domains.
-        assert HIDDEN not in answer.text or (kind, endpoint.name) == ("organization", "platform_domains")
+        assert HIDDEN not in answer.text or (kind, operation.name) == ("organization", "platform_domains")
         return
-    noun = endpoint.path.removeprefix("/support").split("/")[1]
+    noun = operation.path.removeprefix("/support").split("/")[1]
     parameter = "{fqdn}" if noun == "subdomains" else "{id}"
     answers = set()
     for identifier in world.paths[noun]:
-        path = endpoint.path.replace(parameter, identifier).replace("{user_id}", str(world.ada.id))
+        path = operation.path.replace(parameter, identifier).replace("{user_id}", str(world.ada.id))
         path = path.replace("{invitation_id}", "1")
-        body = BODIES.get(endpoint.name, {}) if takes_body(endpoint) else None
-        answer = world.service.call(token, endpoint.method, path, body, x_request_id="same")
+        body = BODIES.get(operation.name, {}) if operation.takes_body else None
+        answer = world.service.call(token, operation.method, path, body, x_request_id="same")
         assert answer.status_code == 404, (identifier, answer.text)
         headers = sorted((name, value) for name, value in answer.headers.items() if name not in NOT_COMPARED)
         answers.add((tuple(headers), answer.content))
@@ -232,8 +232,8 @@ def test_other_names_are_neither_registered_nor_asked_about(world: World, kind: 
     )
 
 
-@each_endpoint
-def test_ceiling(world: World, endpoint: Endpoint) -> None:
+@each_operation
+def test_ceiling(world: World, operation: Operation) -> None:
     """What costs more than the rest of the day is refused where it would be charged, or confirmed in advance; all else works."""
     service, token = world.service, world.tokens["ceiling"]
     bodies: dict[str, dict[str, Any]] = {
@@ -242,11 +242,11 @@ def test_ceiling(world: World, endpoint: Endpoint) -> None:
         "set_auto_renew": {"enabled": True, "max_credits": 1},
     }
     balance = service.call(world.ada, "GET", "/credits").json()["credit_balance"]
-    if endpoint.name not in bodies:
-        assert "token_restricted" not in send(world, endpoint, token).text
+    if operation.name not in bodies:
+        assert "token_restricted" not in send(world, operation, token).text
         return
-    path = endpoint.path.replace("{fqdn}", SEEN)
-    answer = service.call(token, endpoint.method, path, bodies[endpoint.name])
+    path = operation.path.replace("{fqdn}", SEEN)
+    answer = service.call(token, operation.method, path, bodies[operation.name])
     refused(answer, 403, "token_restricted")
     assert answer.json()["details"]["restriction"] == "daily_credits"
     assert service.call(world.ada, "GET", "/credits").json()["credit_balance"] == balance
@@ -260,26 +260,26 @@ def test_a_repeated_request_of_another_token_is_not_shown_to_a_restricted_one(wo
 
 
 @every_endpoint
-def test_suspended(world: World, endpoint: Endpoint) -> None:
+def test_suspended(world: World, operation: Operation) -> None:
     """A suspended user may read, open tickets, end sessions and a recovery, and refuse programs, nothing else."""
     senders: list[str | Browser] = [world.browsers["suspended"]]
-    if not endpoint.needs_session:
+    if not operation.needs_session:
         senders.append(world.tokens["suspended"])
     for who in senders:
-        answer = send(world, endpoint, who)
-        if endpoint.method == "GET" or endpoint.name in ALLOWED_TO_SUSPENDED:
+        answer = send(world, operation, who)
+        if operation.method == "GET" or operation.name in ALLOWED_TO_SUSPENDED:
             assert answer.status_code in (200, 404, 409, 422), answer.text
-        elif endpoint.name == "set_auto_renew":
+        elif operation.name == "set_auto_renew":
             assert answer.status_code == 422  # a missing member comes first
         else:
             refused(answer, 403, "account_suspended")
 
 
 def test_endpoints_that_need_a_session_refuse_tokens(world: World) -> None:
-    for endpoint in ENDPOINTS:
-        if endpoint.needs_session:
+    for operation in API_OPERATIONS:
+        if operation.needs_session:
             for token in (world.ada.token, world.tokens["account:read"], world.tokens["suspended"]):
-                refused(send(world, endpoint, token), 403, "session_required")
+                refused(send(world, operation, token), 403, "session_required")
 
 
 def test_rotation_under_load_loses_no_request(database_url: str) -> None:

@@ -8,8 +8,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 import sublet.cli.doctor
-import sublet.http.idempotency_store
-import sublet.http.rate_limit_store
+import sublet.operations.idempotency_store
+import sublet.operations.rate_limit_store
 import sublet.processes.store
 import sublet.subdomains.sweep.store
 import sublet.tickets.store
@@ -22,8 +22,8 @@ from sublet.schema_revision import needed_revision, refuse_unusable_database
 
 ALL_TABLES = (
     sublet.cli.doctor,
-    sublet.http.rate_limit_store,
-    sublet.http.idempotency_store,
+    sublet.operations.rate_limit_store,
+    sublet.operations.idempotency_store,
     sublet.processes.store,
     sublet.subdomains.sweep.store,
     sublet.tickets.store,

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func, select
 
 from sublet.accounts import store as account_store
-from sublet.accounts.tokens import digest, issue_token
+from sublet.accounts.tokens.issue import digest, issue_token
 from sublet.db import Query
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable

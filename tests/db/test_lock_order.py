@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts import store as account_store
-from sublet.accounts.create_token import create_token
+from sublet.accounts.tokens.create import create_token
 from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
@@ -37,10 +37,10 @@ from sublet.primaries.publisher_transactions import (
 from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_own_user import delete_own_user
 from sublet.registry.delete_user import delete_user
+from sublet.sign_in.devices.start import start_device
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
 from sublet.sign_in.remove_passkey import remove_passkey
 from sublet.sign_in.request_code import request_code
-from sublet.sign_in.start_device import start_device
 from sublet.sign_in.store import list_passkeys
 from sublet.sign_up.sign_up import SignUp, sign_up
 from sublet.sign_up.store import list_open_invitations

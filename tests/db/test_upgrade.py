@@ -17,7 +17,7 @@ from sublet.accounts.authenticate import authenticate
 from sublet.accounts.find import find_user
 from sublet.accounts.membership_store import list_members
 from sublet.accounts.store import users
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine

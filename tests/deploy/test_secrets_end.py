@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import func, select
 
 from sublet.db import Tx
-from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from sublet.operations.session_cookie import COOKIE
 from sublet.schema import metadata
 from support.console_client import ConsoleClient, Shown
 from support.nginx import NAME, Proxy, nginx

@@ -5,10 +5,10 @@ import re
 import pytest
 from reference_tables import DOCS, operations_tested
 
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.surfaces import OPERATIONS
 from sublet.web.routes import PAGES
 
-NAMES = [each.name for each in (*ENDPOINTS, *OPEN_ENDPOINTS)]
+NAMES = [each.name for each in OPERATIONS]
 FOR_PROGRAMS = frozenset({"start_device", "poll_device"})
 """Operations of programs that have no browser. The page of the person who decides has operations of its own."""
 PICTURES_MAX_BYTES = 1_500_000

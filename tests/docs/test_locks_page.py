@@ -34,4 +34,4 @@ def test_the_page_names_every_file_that_locks() -> None:
     }
     rows = PAGE.partition("| Order |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`([\w/]+\.py)`", rows))
-    assert named == files | {"http/idempotency_store.py"}
+    assert named == files | {"operations/idempotency_store.py"}

@@ -10,7 +10,7 @@ import pytest
 from sublet.config import REMOVED_SETTINGS, PrimarySettings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
 from sublet.http.errors import HTTP_REFUSALS, status_of
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.surfaces import OPERATIONS
 from support.running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
@@ -80,8 +80,7 @@ def test_the_order_of_checks_equals_that_of_the_route_table() -> None:
         if row[0].startswith(("GET ", "POST ", "PUT ", "PATCH ", "DELETE "))
     }
     wanted = {
-        f"{each.method} {each.path}": [refusal.code for refusal in each.refusals]
-        for each in (*ENDPOINTS, *OPEN_ENDPOINTS)
+        f"{each.method} {each.path}": [refusal.code for refusal in each.refusals] for each in OPERATIONS
     }
     assert told == wanted
 
@@ -89,7 +88,7 @@ def test_the_order_of_checks_equals_that_of_the_route_table() -> None:
 def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     text = page("api.md")
     headings = re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", prose(text), re.MULTILINE)
-    endpoints = (*ENDPOINTS, *OPEN_ENDPOINTS)
+    endpoints = OPERATIONS
     assert headings == [f"{each.method} {each.path}" for each in endpoints]
     for endpoint in endpoints:
         section = text.split(f"### {endpoint.method} {endpoint.path}\n", 1)[1].split("\n### ", 1)[0]

@@ -2,7 +2,12 @@
 
 import pytest
 
-from sublet.http.client_address import address_key, find_client_address, network_key, parse_trusted_proxies
+from sublet.operations.client_address import (
+    address_key,
+    find_client_address,
+    network_key,
+    parse_trusted_proxies,
+)
 
 PROXIES = parse_trusted_proxies("10.0.0.1, 2001:DB8::1")
 

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text as sql_text
 from sqlalchemy import update
 
-from sublet.http.idempotency_store import idempotency_keys
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.idempotency_store import idempotency_keys
+from sublet.surfaces import API_OPERATIONS
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 JSON = {"content-type": "application/json"}
@@ -114,7 +114,7 @@ def test_the_documentation_is_outside_the_base_path(
 
 
 def test_everything_under_the_base_needs_a_token_and_is_json(service: RunningService) -> None:
-    for endpoint in ENDPOINTS:
+    for endpoint in API_OPERATIONS:
         answer = service.call(None, endpoint.method, endpoint.path.replace("{", "").replace("}", ""))
         refused(answer, 401, "token_missing")
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from sublet import errors
-from sublet.errors import FieldError, Refusal
-from sublet.http import errors as http_errors
+from sublet.errors import FieldError, MethodNotAllowed, Refusal
 from sublet.http.errors import accepted_request_id, render_refusal, status_of, wants_problem
 
 ALL = [
@@ -78,7 +77,7 @@ def test_every_code_has_its_status() -> None:
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.code)
 def test_every_failure_has_the_same_members(kind: type[Refusal]) -> None:
-    details = {"allow": ["GET"]} if kind is http_errors.MethodNotAllowed else {}
+    details = {"allow": ["GET"]} if kind is MethodNotAllowed else {}
     status, headers, body = render_refusal(kind("A sentence.", details=details), "id-1")
     assert list(json.loads(body)) == ["ok", "error", "message", "errors", "details", "request_id"]
     assert json.loads(body) == {

@@ -12,17 +12,17 @@ from sqlalchemy import text
 from starlette.datastructures import Headers
 from structlog.testing import capture_logs
 
+from sublet.accounts.api import export
 from sublet.accounts.find import find_member
 from sublet.accounts.model import Registrant
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.config import Settings
 from sublet.db import Database, Tx
-from sublet.http.client import Client
-from sublet.http.endpoints import Call, Context
-from sublet.http.me import export
-from sublet.http.metrics import Metrics
-from sublet.http.publication_wait import PublicationWaiter
-from sublet.http.rate_limiter import RateLimiter
+from sublet.metrics import Metrics
+from sublet.operations.call import Call, Context
+from sublet.operations.client import Client
+from sublet.operations.publication_wait import PublicationWaiter
+from sublet.operations.rate_limiter import RateLimiter
 from sublet.secret import Secret
 from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
@@ -95,6 +95,7 @@ def test_an_export_of_many_names_is_sent_in_parts(registry: Registry) -> None:
         query=None,
         idempotency_key=None,
         fingerprint="",
+        status=200,
         request_path="/me/export",
         query_string="",
         client=Client("", "", "", Site("", ""), Headers()),

@@ -12,15 +12,14 @@ from sublet.accounts.model import Organization, Registrant, Token, User
 from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
 from sublet.db import Database, Tx, open_database
-from sublet.errors import NotFound, Refusal
+from sublet.errors import IdempotencyInProgress, NotFound, Refusal
 from sublet.http.client import Clients
-from sublet.http.endpoints import Call, Context
-from sublet.http.errors import IdempotencyInProgress
-from sublet.http.idempotency import WriteResult, fingerprint, write_once
-from sublet.http.metrics import Metrics
-from sublet.http.publication_wait import PublicationWaiter
-from sublet.http.rate_limiter import RateLimiter
+from sublet.metrics import Metrics
 from sublet.migrations import upgrade
+from sublet.operations.call import Call, Context
+from sublet.operations.idempotency import WriteResult, fingerprint, write_once
+from sublet.operations.publication_wait import PublicationWaiter
+from sublet.operations.rate_limiter import RateLimiter
 from sublet.secret import Secret
 from support.postgresql import fresh_database
 
@@ -54,6 +53,7 @@ def call(context: Context, key: str | None = "key", body: str = "a") -> Call[Non
         query=None,
         idempotency_key=key,
         fingerprint=fingerprint("POST", "/x", {"a": body}),
+        status=201,
         request_path="/x",
         query_string="",
         client=Clients(context.settings, "http://localhost").find({"scheme": "http"}, Headers()),
@@ -77,7 +77,7 @@ class Verb:
 
 async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> WriteResult | Refusal:
     try:
-        return await write_once(some, 201, verb)
+        return await write_once(some, verb)
     except Refusal as refusal:
         return refusal
 
@@ -224,9 +224,9 @@ def test_an_internal_error_frees_the_key(database_url: str) -> None:
     async def story() -> WriteResult:
         context = process(database_url)
         try:
-            await write_once(call(context), 201, broken)
+            await write_once(call(context), broken)
         except RuntimeError:
-            return await write_once(call(context, body="another"), 201, Verb())
+            return await write_once(call(context, body="another"), Verb())
         finally:
             await context.db.close()
         raise AssertionError("the fault was swallowed")

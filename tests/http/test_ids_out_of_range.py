@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from sublet.http.endpoints import Endpoint
 from sublet.http.organization_header import ORGANIZATION_HEADER
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.operations.operation import Operation
+from sublet.surfaces import API_OPERATIONS, OPERATIONS
 from sublet.web.routes import PAGES
 from support.console_client import console
 from support.running_service import RunningService, registry_address, running_service
@@ -16,7 +16,7 @@ from support.running_service import RunningService, registry_address, running_se
 ADA = "ada@example.org"
 IDS = ("0", "007", "-1", str(10**18), str(2**63 - 1), str(2**63), str(2**64), str(10**30), "9" * 5_000)
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
-OF_PATHS = [each for each in (*ENDPOINTS, *OPEN_ENDPOINTS) if "{" in each.path]
+OF_PATHS = [each for each in OPERATIONS if "{" in each.path]
 PAGE_PATHS = [
     path
     for page in PAGES
@@ -36,14 +36,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         yield running
 
 
-@pytest.mark.parametrize("endpoint", OF_PATHS, ids=lambda each: each.name)
-def test_the_api_refuses_them_in_every_path(service: RunningService, endpoint: Endpoint) -> None:
+@pytest.mark.parametrize("operation", OF_PATHS, ids=lambda each: each.name)
+def test_the_api_refuses_them_in_every_path(service: RunningService, operation: Operation) -> None:
     token = service.issue_token(ADA)
     origin = service.base_url.removesuffix("/api/v1")
     for each in IDS:
-        path = origin + PARAMETER.sub(each, endpoint.full_path)
+        path = origin + PARAMETER.sub(each, operation.full_path)
         answer = service.client.request(
-            endpoint.method, path, headers={"authorization": f"Bearer {token}"}, json={}
+            operation.method, path, headers={"authorization": f"Bearer {token}"}, json={}
         )
         assert 400 <= answer.status_code < 500, (path[:100], answer.text)
 
@@ -62,18 +62,18 @@ def test_the_console_refuses_them_in_every_path(service: RunningService) -> None
 def test_the_api_refuses_them_in_every_query_and_body(service: RunningService) -> None:
     token = service.issue_token(ADA)
     tried = 0
-    for endpoint in ENDPOINTS:
-        path = PARAMETER.sub("1", endpoint.path)
-        for name in _integers(endpoint.query):
+    for operation in API_OPERATIONS:
+        path = PARAMETER.sub("1", operation.path)
+        for name in _integers(operation.query):
             for each in IDS:
                 tried += 1
-                answer = service.call(token, endpoint.method, f"{path}?{name}={each}")
-                assert answer.status_code < 500, (endpoint.name, name, each[:30], answer.text)
-        for name in _integers(endpoint.body):
+                answer = service.call(token, operation.method, f"{path}?{name}={each}")
+                assert answer.status_code < 500, (operation.name, name, each[:30], answer.text)
+        for name in _integers(operation.body):
             for number in (0, -1, 10**18, 2**63 - 1, 2**63, 10**30):
                 tried += 1
-                answer = service.call(token, endpoint.method, path, {name: number})
-                assert answer.status_code < 500, (endpoint.name, name, number, answer.text)
+                answer = service.call(token, operation.method, path, {name: number})
+                assert answer.status_code < 500, (operation.name, name, number, answer.text)
     assert tried > 50
 
 

@@ -11,21 +11,21 @@ from markupsafe import escape
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from sublet.http.docs_page import render_reference
-from sublet.http.endpoints import Endpoint, all_refusals, takes_body
 from sublet.http.errors import status_of
-from sublet.http.openapi import _tag, build_document
+from sublet.http.openapi import build_document
 from sublet.http.read_structs import Reading, read_members
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.operation import Operation, all_refusals
+from sublet.surfaces import API_OPERATIONS, OPERATIONS
 
 BASE_URL = "https://registry.example/api/v1"
-DOCUMENT = build_document(ENDPOINTS, BASE_URL, "1.2.3")
+DOCUMENT = build_document(API_OPERATIONS, BASE_URL, "1.2.3")
 PAGE = render_reference(DOCUMENT)
-each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+each_operation = pytest.mark.parametrize("operation", API_OPERATIONS, ids=lambda operation: operation.name)
 
 
-def operation_of(endpoint: Endpoint) -> dict[str, Any]:
-    operation: dict[str, Any] = DOCUMENT["paths"][endpoint.path][endpoint.method.lower()]
-    return operation
+def operation_of(operation: Operation) -> dict[str, Any]:
+    shown: dict[str, Any] = DOCUMENT["paths"][operation.path][operation.method.lower()]
+    return shown
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
@@ -56,46 +56,46 @@ def test_document_is_openapi_3_1_and_all_references_exist() -> None:
         assert resolved({"$ref": reference})
     assert DOCUMENT["servers"] == [{"url": BASE_URL}]
     assert DOCUMENT["info"]["version"] == "1.2.3"
-    ids = [operation_of(endpoint)["operationId"] for endpoint in ENDPOINTS]
+    ids = [operation_of(operation)["operationId"] for operation in API_OPERATIONS]
     assert len(set(ids)) == len(ids)
     for schema in DOCUMENT["components"]["schemas"].values():
         validator(schema)
 
 
-@each_endpoint
-def test_answer_example_fits_struct_and_schema(endpoint: Endpoint) -> None:
-    media = operation_of(endpoint)["responses"][str(endpoint.status)]["content"]["application/json"]
-    msgspec.convert(media["example"], endpoint.answer, strict=False)
+@each_operation
+def test_answer_example_fits_struct_and_schema(operation: Operation) -> None:
+    media = operation_of(operation)["responses"][str(operation.status)]["content"]["application/json"]
+    msgspec.convert(media["example"], operation.answer, strict=False)
     validator(media["schema"]).validate(media["example"])
-    for member in endpoint.answer.__struct_fields__:
+    for member in operation.answer.__struct_fields__:
         without = {name: value for name, value in media["example"].items() if name != member}
         assert not validator(media["schema"]).is_valid(without), f"{member} is not required"
 
 
-@each_endpoint
-def test_body_example_fits_struct_and_schema(endpoint: Endpoint) -> None:
-    body = operation_of(endpoint).get("requestBody")
+@each_operation
+def test_body_example_fits_struct_and_schema(operation: Operation) -> None:
+    body = operation_of(operation).get("requestBody")
     if body is None:
-        assert endpoint.method in ("GET", "DELETE")
+        assert operation.method in ("GET", "DELETE")
         return
-    assert endpoint.body is not None
+    assert operation.body is not None
     media = body["content"]["application/json"]
     reading = Reading()
-    assert read_members(media["example"], endpoint.body, reading) is not None, reading
+    assert read_members(media["example"], operation.body, reading) is not None, reading
     schema = validator(media["schema"])
     schema.validate(media["example"])
     assert not schema.is_valid({**media["example"], "unknown": 1})
     assert body["required"] != schema.is_valid({}), "a body may be left out where an empty object is taken"
 
 
-@each_endpoint
-def test_every_refusal_is_documented_with_an_example(endpoint: Endpoint) -> None:
-    operation = operation_of(endpoint)
-    refusals = all_refusals(endpoint)
+@each_operation
+def test_every_refusal_is_documented_with_an_example(operation: Operation) -> None:
+    shown = operation_of(operation)
+    refusals = all_refusals(operation)
     codes = [refusal.code for refusal in refusals]
-    assert [code for code in operation["x-refusals"] if code in codes] == codes, "in the order checked"
+    assert [code for code in shown["x-refusals"] if code in codes] == codes, "in the order checked"
     for refusal in refusals:
-        content = operation["responses"][str(status_of(refusal))]["content"]
+        content = shown["responses"][str(status_of(refusal))]["content"]
         assert set(content) == {"application/json", "application/problem+json"}
         for media in content.values():
             example = resolved(media["examples"][refusal.code])["value"]
@@ -113,25 +113,25 @@ def test_a_price_is_always_quoted() -> None:
         assert not validator(media["schema"]).is_valid(without)
 
 
-@each_endpoint
-def test_parameters_headers_and_security(endpoint: Endpoint) -> None:
-    operation = operation_of(endpoint)
-    parameters = {(each["in"], each["name"]): each for each in operation.get("parameters", [])}
+@each_operation
+def test_parameters_headers_and_security(operation: Operation) -> None:
+    shown = operation_of(operation)
+    parameters = {(each["in"], each["name"]): each for each in shown.get("parameters", [])}
     assert {name for place, name in parameters if place == "path"} == set(
-        re.findall(r"\{(\w+)\}", endpoint.path)
+        re.findall(r"\{(\w+)\}", operation.path)
     )
-    query = set(endpoint.query.__struct_fields__) if endpoint.query else set()
+    query = set(operation.query.__struct_fields__) if operation.query else set()
     assert {name for place, name in parameters if place == "query"} == query
-    assert (("header", "Idempotency-Key") in parameters) == (takes_body(endpoint) and endpoint.changes)
-    by_token = {"token": [] if endpoint.scope is None else [endpoint.scope]}
-    more = [by_token, {"session": [], "organization": []}] if not endpoint.needs_session else []
-    assert operation["security"] == [*more[:1], {"session": []}, *more[1:]]
-    for status, answer in operation["responses"].items():
+    assert (("header", "Idempotency-Key") in parameters) == (operation.takes_body and operation.changes)
+    by_token = {"token": [] if operation.scope is None else [operation.scope]}
+    more = [by_token, {"session": [], "organization": []}] if not operation.needs_session else []
+    assert shown["security"] == [*more[:1], {"session": []}, *more[1:]]
+    for status, answer in shown["responses"].items():
         assert "X-Request-Id" in answer["headers"]
         assert ("WWW-Authenticate" in answer["headers"]) == (status == "401")
         assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
-    success = operation["responses"][str(endpoint.status)]
-    assert ("Link" in success["headers"]) == ("page" in endpoint.answer.__struct_fields__)
+    success = shown["responses"][str(operation.status)]
+    assert ("Link" in success["headers"]) == ("page" in operation.answer.__struct_fields__)
     for parameter in parameters.values():
         if "example" in parameter:
             validator(parameter["schema"]).validate(parameter["example"])
@@ -197,10 +197,10 @@ def test_path_pattern_refuses_other_texts(text: str) -> None:
 def test_page_has_every_endpoint_and_an_anchor_for_every_code() -> None:
     anchors = re.findall(r' id="([^"]+)"', PAGE)
     assert len(anchors) == len(set(anchors))
-    for endpoint in ENDPOINTS:
-        assert endpoint.name in anchors
-        assert escape(endpoint.summary) in PAGE
-        for refusal in all_refusals(endpoint):
+    for operation in API_OPERATIONS:
+        assert operation.name in anchors
+        assert escape(operation.summary) in PAGE
+        for refusal in all_refusals(operation):
             assert f"error-{refusal.code}" in anchors
     for target in re.findall(r'href="#([^"]+)"', PAGE):
         assert target in anchors
@@ -231,4 +231,4 @@ def test_page_escapes_every_text() -> None:
     [("/transfers", "Subdomains"), ("/devices/{user_code}", "Sign in"), ("/delegation-checks", "Subdomains")],
 )
 def test_transfers_and_programs_are_not_account_and_credits(path: str, tag: str) -> None:
-    assert _tag(path) == tag
+    assert {each.tag for each in OPERATIONS if each.path == path} == {tag}

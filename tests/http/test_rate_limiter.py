@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import pytest
 
 from sublet.config import Settings
-from sublet.http import rate_limiter
-from sublet.http.rate_limit_store import Reservation
-from sublet.http.rate_limiter import (
+from sublet.operations import rate_limiter
+from sublet.operations.rate_limit_store import Reservation
+from sublet.operations.rate_limiter import (
     RateLimiter,
     limit_headers,
     reserve_whole,

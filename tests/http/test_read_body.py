@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from sublet.errors import InvalidJson
-from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
+from sublet.errors import InvalidJson, PayloadTooLarge, UnsupportedMediaType
 from sublet.http.read_body import BODY_MAX_BYTES, BodyTooSlow, check_media_type, parse_object, read_body
 from support.time_growth import FACTOR, growth
 

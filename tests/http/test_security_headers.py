@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from sublet.db import Database, Tx, open_database
 from sublet.http.app import StatusSources, build_status_app
-from sublet.http.metrics import Metrics
-from sublet.http.routes import ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.metrics import Metrics
+from sublet.surfaces import API_OPERATIONS
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 PAGES = ("/docs", "/openapi.json", "/healthz", "/readyz", "/metrics")
@@ -50,7 +50,7 @@ def test_the_headers_have_the_documented_values() -> None:
     assert "frame-ancestors 'none'" in SECURITY_HEADERS["content-security-policy"]
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+@pytest.mark.parametrize("endpoint", API_OPERATIONS, ids=lambda endpoint: endpoint.name)
 def test_every_endpoint_sends_the_headers(service: RunningService, ada: Registrant, endpoint: object) -> None:
     """With a token and without, as an answer or a refusal; and to a page of another origin, which is told nothing of CORS."""
     method, path = endpoint.method, endpoint.path  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ from sqlalchemy import func, select, text
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import Unavailable
-from sublet.http import rate_limiter
-from sublet.http.rate_limit_store import (
+from sublet.operations import rate_limiter
+from sublet.operations.rate_limit_store import (
     RESERVED_PART,
     WINDOW_SECONDS,
     Reservation,
@@ -23,7 +23,13 @@ from sublet.http.rate_limit_store import (
     rate_windows,
     reserve,
 )
-from sublet.http.rate_limiter import FAILED_AUTHENTICATION, Allowance, RateLimiter, Reserve, choose_reserve
+from sublet.operations.rate_limiter import (
+    FAILED_AUTHENTICATION,
+    Allowance,
+    RateLimiter,
+    Reserve,
+    choose_reserve,
+)
 from support.postgresql import fresh_database
 from support.registry import Prepared
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sublet.accounts.tokens import new_token
+from sublet.accounts.tokens.issue import new_token
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
 ADA, HER_NEIGHBOUR, ELSEWHERE = "203.0.113.1", "203.0.113.200", "198.51.100.1"

@@ -18,7 +18,7 @@ import pytest
 from starlette.datastructures import Headers
 from webauthn.helpers import parse_cbor
 
-from sublet.accounts.tokens import digest, find_secrets, is_well_formed
+from sublet.accounts.tokens.issue import digest, find_secrets, is_well_formed
 from sublet.config import parse_dns_servers, parse_listen, parse_mail_from, parse_nameserver_presets
 from sublet.credits.coupons import normalise_code
 from sublet.dns.addresses import parse_ipv4, parse_ipv6
@@ -31,16 +31,17 @@ from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import DnskeyInput, DsInput, GlueInput
 from sublet.dns.wire import read_name, read_record, walk_records
-from sublet.http.client import is_from_site
-from sublet.http.client_address import address_key, find_client_address, parse_trusted_proxies
+from sublet.http.calls import read_key
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
-from sublet.http.idempotency import fingerprint, read_key
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
 from sublet.http.read_body import check_media_type, parse_object
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
-from sublet.http.request_structs import NoBody, RegisterBody, SubdomainsQuery
-from sublet.http.session_cookie import COOKIE, read_cookie
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
+from sublet.operations.client import is_from_site
+from sublet.operations.client_address import address_key, find_client_address, parse_trusted_proxies
+from sublet.operations.idempotency import fingerprint
+from sublet.operations.session_cookie import COOKIE, read_cookie
+from sublet.operations.shapes import NoBody
 from sublet.platform_domains.label_patterns import parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
@@ -48,6 +49,7 @@ from sublet.secret import without_secrets
 from sublet.service.logs import quoted
 from sublet.sign_in.model import Site
 from sublet.sign_in.passkeys import check_challenge
+from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
 from sublet.tickets.lifecycle import check_line, check_message
 from sublet.web.delegation_form import delegation_members
@@ -300,7 +302,9 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     ),
     "parse_pasted_glue": texts(lambda text: parse_pasted_glue(text.replace("a", "a\n(")), BODY // 3),
     "parse_pasted_ds": texts(lambda text: parse_pasted_ds(text.replace("a", "a\n(")), BODY // 3),
-    "read_cookie": with_fields("cookie", read_cookie, f"{COOKIE}=a; ", ";="),
+    "read_cookie": with_fields(
+        "cookie", lambda fields: read_cookie(fields.getlist("cookie")), f"{COOKIE}=a; ", ";="
+    ),
     "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
     "check_challenge": texts(_challenge, BODY),
     "check_challenge of JSON": texts(

@@ -12,7 +12,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.accounts.tokens import is_well_formed, new_token
+from sublet.accounts.tokens.issue import is_well_formed, new_token
 from sublet.config import Settings
 from sublet.dns.types import TsigKey
 from sublet.secret import HIDDEN, Secret, encode_secret_for_child, restore_secret_from_parent, without_secrets

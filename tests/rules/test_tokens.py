@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sublet.accounts.model import Token
-from sublet.accounts.tokens import PREFIX, check_token, digest, is_well_formed, new_token
+from sublet.accounts.tokens.issue import PREFIX, check_token, digest, is_well_formed, new_token
 from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 from sublet.accounts import store
 from sublet.accounts.model import Token
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.audit import Actor
 from support.registry import OPERATOR, Registry
 

@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 import httpx
 from sqlalchemy import select
 
-from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from sublet.operations.session_cookie import COOKIE
 from support.browsers import signed_in
 from support.running_service import RunningService
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.credits.coupons import CouponTerms, add_coupon

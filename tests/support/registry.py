@@ -25,8 +25,8 @@ from sublet.dns.types import Record
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.errors import Refusal
-from sublet.http.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.migrations import upgrade
+from sublet.operations.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.platform_domains.store import update_platform_domain

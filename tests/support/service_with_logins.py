@@ -11,10 +11,10 @@ import httpx
 import psycopg
 
 from sublet.config import PrimarySettings, Settings
-from sublet.http.endpoints import BASE_PATH
-from sublet.http.metrics import Metrics
 from sublet.http.serve import listen
+from sublet.metrics import Metrics
 from sublet.migrations import upgrade
+from sublet.operations.operation import BASE_PATH
 from sublet.registry.copy_store import list_copied, list_other, list_sequences
 from sublet.registry.privileges import ROLES, grant_statements
 from sublet.service.roles import run_api_process, run_dns, run_worker

@@ -6,8 +6,8 @@ from sqlalchemy import select
 
 from sublet.accounts import membership_store, store
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.create_token import create_token
 from sublet.accounts.model import Registrant
+from sublet.accounts.tokens.create import create_token
 from sublet.audit import Actor
 from sublet.mail.store import mails
 from sublet.organizations.accept_invitation import Accepted, accept_invitation

@@ -9,14 +9,15 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
 
 from sublet.accounts.fields import check_email
+from sublet.accounts.tokens.api import ChangeTokenBody
 from sublet.credits.fields import check_credits
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
 from sublet.dns.ds import parse_ds
 from sublet.dns.names import parse_domain_name, parse_host_name
 from sublet.errors import FieldError
 from sublet.http.read_structs import Reading, read_members
-from sublet.http.request_structs import AutoRenewBody, ChangeTokenBody
 from sublet.restrictions import SCOPES, Restrictions, check_restrictions
+from sublet.subdomains.api import AutoRenewBody
 from sublet_client import spelling
 
 OWNER = "blog.example.test"

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.tokens import new_token
+from sublet.accounts.tokens.issue import new_token
 from sublet.db import Database, Query
 from sublet.errors import TokenInvalid
 from sublet.secret import Secret

@@ -2,7 +2,7 @@
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.create_token import create_token
+from sublet.accounts.tokens.create import create_token
 from sublet.accounts.users import suspend_user
 from sublet.credits.entries import grant_credits
 from sublet.errors import (

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sublet import audit_members
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.find import find_user
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, unsuspend_user
 from sublet.audit import audit_events, erasures
 from sublet.credits.entries import (
@@ -25,16 +25,16 @@ from sublet.credits.model import Payable
 from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
-from sublet.http.idempotency_store import claim_key, store_outcome
 from sublet.mail.store import list_mails
+from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.create_organization import create_organization
 from sublet.organizations.invite_member import invite_member
 from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
-from sublet.sign_in.decide_device import allow_device
-from sublet.sign_in.start_device import start_device
+from sublet.sign_in.devices.decide import allow_device
+from sublet.sign_in.devices.start import start_device
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore

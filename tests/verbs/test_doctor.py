@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select, text, update
 from sublet import audit
 from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.store import find_user, memberships, tokens, users
-from sublet.accounts.tokens import digest, issue_token, revoke_token
+from sublet.accounts.tokens.issue import digest, issue_token, revoke_token
 from sublet.accounts.users import UserEdit, edit_user, suspend_user
 from sublet.audit import SYSTEM, audit_events
 from sublet.credits.entries import ExternalPayment, record_payment, refund_charge
@@ -25,10 +25,10 @@ from sublet.doctor.credits import check_coupon_uses
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Report
 from sublet.health.store import delegation_health, health_changes, update_health
-from sublet.http.idempotency_store import claim_key, idempotency_keys, store_outcome
 from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
+from sublet.operations.idempotency_store import claim_key, idempotency_keys, store_outcome
 from sublet.organizations.create_organization import create_organization
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains

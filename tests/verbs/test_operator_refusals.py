@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import insert_user
-from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.tokens.issue import issue_token, revoke_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
 from sublet.credits.coupons import CouponTerms, add_coupon, retire_coupon
 from sublet.credits.entries import (

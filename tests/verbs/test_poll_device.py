@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sublet.accounts.tokens import IssuedToken
+from sublet.accounts.tokens.issue import IssuedToken
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
 from sublet.errors import (
@@ -18,10 +18,10 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.registry.delete_user import delete_user
-from sublet.sign_in.decide_device import allow_device, find_device, refuse_device
-from sublet.sign_in.device_store import device_requests
-from sublet.sign_in.poll_device import poll_device
-from sublet.sign_in.start_device import NETWORK_PER_HOUR, StartedDevice, start_device
+from sublet.sign_in.devices.decide import allow_device, find_device, refuse_device
+from sublet.sign_in.devices.poll import poll_device
+from sublet.sign_in.devices.start import NETWORK_PER_HOUR, StartedDevice, start_device
+from sublet.sign_in.devices.store import device_requests
 from support.registry import OPERATOR, Registry
 from support.signing_in import URL, session_actor, sign_in, texts_to
 

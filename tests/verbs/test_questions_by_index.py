@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Table, text
 
 from sublet.accounts import store as account_store
-from sublet.accounts.tokens import issue_token
+from sublet.accounts.tokens.issue import issue_token
 from sublet.audit import (
     ActivityFilter,
     Actor,

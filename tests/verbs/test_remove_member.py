@@ -3,7 +3,7 @@
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.create_token import create_token
+from sublet.accounts.tokens.create import create_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.errors import (
     AccountSuspended,

@@ -4,9 +4,9 @@ import json
 
 from sqlalchemy import select
 
-from sublet.accounts.create_token import create_token
-from sublet.accounts.rotate_token import rotate_token
-from sublet.accounts.tokens import issue_token, new_token
+from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.issue import issue_token, new_token
+from sublet.accounts.tokens.rotate import rotate_token
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.registry.revoke_leaked import LeakReport, revoke_leaked

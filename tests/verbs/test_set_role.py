@@ -1,8 +1,8 @@
 """Changing the roles of members, and the scopes of each role; on both databases."""
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.create_token import create_token
 from sublet.accounts.roles import ROLES, SCOPES_OF
+from sublet.accounts.tokens.create import create_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import (
     AccountSuspended,

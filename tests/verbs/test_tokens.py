@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.tokens import issue_token, revoke_token
+from sublet.accounts.tokens.issue import issue_token, revoke_token
 from sublet.errors import TokenExpired, TokenRevoked
 from sublet.restrictions import SCOPES
 from support.operator_registry import ANNA, Registry, small_registry

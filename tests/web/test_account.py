@@ -5,8 +5,8 @@ import re
 import pytest
 from sqlalchemy import select
 
-from sublet.http.session_cookie import COOKIE
 from sublet.mail.store import mails
+from sublet.operations.session_cookie import COOKIE
 from support.console_client import ConsoleClient, console
 from support.running_service import RunningService
 

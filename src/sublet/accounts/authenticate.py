@@ -6,7 +6,7 @@ from sublet.accounts import session_store, store
 from sublet.accounts.find import former_member_refusal, organization_not_found_refusal, refuse_suspended
 from sublet.accounts.model import Registrant
 from sublet.accounts.sessions import check_session
-from sublet.accounts.tokens import check_token, digest, is_well_formed
+from sublet.accounts.tokens.issue import check_token, digest, is_well_formed
 from sublet.db import Database
 from sublet.errors import TokenInvalid
 from sublet.secret import Secret

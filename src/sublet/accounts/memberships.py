@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts import membership_store, store
 from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.roles import MEMBER, OWNER
-from sublet.accounts.tokens import revoke
+from sublet.accounts.tokens.issue import revoke
 from sublet.audit import Actor
 from sublet.db import Outdated, Tx
 from sublet.errors import Conflict

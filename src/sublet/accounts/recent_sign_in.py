@@ -11,7 +11,7 @@ from sublet.errors import SessionInvalid, SignInRequired
 def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) -> None:
     """Raise an error unless the last sign-in of the request's session is at most ten minutes ago. Requests with a token pass.
 
-    Called before the body of a sensitive operation is read (`http/gates.py`), and by the verbs that charge credits, which know the price. With
+    Called before the body of a sensitive operation is read (`operations/gates.py`), and by the verbs that charge credits, which know the price. With
     `any_method`, which recoveries use, a sign-in by mail is enough even if the user has passkeys.
 
     Raises, in this order:

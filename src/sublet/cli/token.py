@@ -9,7 +9,7 @@ from typer import Argument, Option
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
 from sublet.accounts.model import Token
-from sublet.accounts.tokens import issue_token, revoke_token, show_token
+from sublet.accounts.tokens.issue import issue_token, revoke_token, show_token
 from sublet.cli.options import User as UserName
 from sublet.cli.options import invalid_option
 from sublet.cli.output import Answer, as_object, key_value_lines, table_of

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from sublet.accounts.session_store import sessions
 from sublet.accounts.store import organizations, tokens, users
-from sublet.accounts.tokens import digest, find_secrets
+from sublet.accounts.tokens.issue import digest, find_secrets
 from sublet.audit import audit_events, erasures
 from sublet.audit_members import is_chosen_by_client
 from sublet.credits.store import coupons, ledger_entries, packages

@@ -13,8 +13,8 @@ from sublet.audit import audit_events
 from sublet.credits.store import ledger_entries
 from sublet.db import Tx
 from sublet.doctor.model import Violation, was_transferred, yield_violations
-from sublet.http.idempotency_store import idempotency_keys
 from sublet.mail.store import mails
+from sublet.operations.idempotency_store import idempotency_keys
 from sublet.schema import STREAMED
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains.store import subdomains

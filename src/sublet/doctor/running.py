@@ -17,8 +17,8 @@ from sublet.platform_domains.store import platform_domains
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries.primary import CAUSES
 from sublet.schema import STREAMED
-from sublet.sign_in import device_store
-from sublet.sign_in.device_store import device_requests
+from sublet.sign_in.devices import store as device_store
+from sublet.sign_in.devices.store import device_requests
 from sublet.sign_up.store import KEPT_FOR, mailed_codes
 from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
 from sublet.subdomains.milestones import dates_after

@@ -16,15 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from sublet.db import Database, Replication, Tx, find_replication
-from sublet.errors import NotFound, Refusal, Unavailable
+from sublet.errors import MethodNotAllowed, NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import Document
-from sublet.http.endpoints import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Context, Endpoint
-from sublet.http.errors import MethodNotAllowed, accepted_request_id, internal_error, render_refusal
-from sublet.http.metrics import METRICS_TYPE, Metrics
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
+from sublet.http.errors import accepted_request_id, internal_error, render_refusal
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.metrics import METRICS_TYPE, Metrics
+from sublet.operations.call import Context
+from sublet.operations.operation import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Operation
 from sublet.processes.store import check_readable
 
 FIRST_PREFIX = "/subdomains"
@@ -47,7 +47,7 @@ def build_app(
     context: Context,
     public_url: str,
     document: Document,
-    endpoints: Sequence[Endpoint] = (*ENDPOINTS, *OPEN_ENDPOINTS),
+    operations: Sequence[Operation],
     *,
     console_routes: Sequence[Route] = (),
     refusal_page: RefusalPage | None = None,
@@ -56,9 +56,9 @@ def build_app(
 
     `refusal_page` answers refused requests of browsers outside the API. Without it browsers get JSON too.
     """
-    by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
-    for endpoint in endpoints:
-        by_path[endpoint.full_path][endpoint.method] = endpoint
+    by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
+    for operation in operations:
+        by_path[operation.full_path][operation.method] = operation
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     async def openapi(_request: Request) -> Response:

@@ -5,6 +5,7 @@ request, and the timeout. `dispatch.py` applies the checks to requests of the AP
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,20 +30,14 @@ from sublet.errors import (
     ValidationFailed,
     validation_failed,
 )
-from sublet.http.client import Client
-from sublet.http.client_address import address_key
-from sublet.http.endpoints import (
-    Answer,
-    Call,
-    Context,
-    Endpoint,
-    OpenCall,
-    takes_body,
-    takes_idempotency_key,
-)
-from sublet.http.gates import FOR_OTHER_SESSIONS
-from sublet.http.idempotency import REPLAYED, fingerprint, read_key
-from sublet.http.rate_limiter import (
+from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
+from sublet.operations.call import Answer, Call, Context, OpenCall
+from sublet.operations.client import Client
+from sublet.operations.client_address import address_key
+from sublet.operations.gates import FOR_OTHER_SESSIONS
+from sublet.operations.idempotency import REPLAYED, fingerprint
+from sublet.operations.operation import Operation
+from sublet.operations.rate_limiter import (
     ADDRESS,
     FAILED_AUTHENTICATION,
     FAILED_OF_NETWORK,
@@ -52,21 +47,21 @@ from sublet.http.rate_limiter import (
     Allowance,
     limit_headers,
 )
-from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
-from sublet.http.request_structs import NoBody
-from sublet.http.session_cookie import CLEARED_COOKIE, read_cookie
+from sublet.operations.session_cookie import CLEARED_COOKIE
+from sublet.operations.shapes import NoBody
 from sublet.sign_in.end_session import CURRENT
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
 """The timeout of a handler that writes, without its wait for the publication. All timeouts inside it are shorter."""
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 FailureLimits = list[tuple[str, str]]
 """The rate limits, as policies and keys, that a failed authentication counts against."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SentRequest:
-    """A request to an endpoint, without its credentials.
+    """A request to an operation, without its credentials.
 
     `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request; the checks add the
     headers of the answer to `headers`. `counted_as` is the rate limit key of a request without a credential. `counted_classes` are the rate
@@ -128,7 +123,7 @@ class Calls:
             OrganizationNotFound: the user isn't a member of the organization.
             AccountSuspended: the session acts for an organization, and its user is suspended.
         """
-        secret = read_cookie(client.fields)
+        secret = client.session_secret()
         if secret is None:
             raise TokenMissing(
                 "The request has no token. Send it in the header `Authorization: Bearer <API_TOKEN>`."
@@ -149,19 +144,19 @@ class Calls:
         for policy, key in failure_limits:
             await self.context.rate_limiter.count(policy, key)
 
-    async def answer(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> Answer[Any]:
+    async def answer(self, operation: Operation, registrant: Registrant, sent: SentRequest) -> Answer[Any]:
         """Return the answer of an endpoint to a registrant.
 
         Raises:
             Refusal: a refusal of `all_refusals`, from the rate limit of the credential on.
         """
-        counted = await self._count(sent, endpoint, registrant)
+        counted = await self._count(sent, operation, registrant)
         try:
-            _authorize(endpoint, registrant)
-            await self._check_gate(endpoint, registrant, sent)
-            call = await self._read(sent, endpoint, registrant)
+            _authorize(operation, registrant)
+            await self._check_gate(operation, registrant, sent)
+            call = await self._read(sent, operation, registrant)
             answer = await (
-                self._call_with_timeout(endpoint, call) if takes_body(endpoint) else endpoint.handler(call)
+                self._call_with_timeout(operation, call) if operation.takes_body else operation.function(call)
             )
         except Refusal:
             await self._count_as_write(sent, counted, registrant)
@@ -172,20 +167,20 @@ class Calls:
         return answer
 
     async def answer_open(
-        self, endpoint: Endpoint, sent: SentRequest, failure_limits: FailureLimits
+        self, operation: Operation, sent: SentRequest, failure_limits: FailureLimits
     ) -> Answer[Any]:
         """Return the answer of an endpoint that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
-        parts = await _read_parts(sent, endpoint)
+        parts = await _read_parts(sent, operation)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
-            answer = await endpoint.handler(call)
+            answer = await operation.function(call)
         except ValidationFailed:
             await self.count_failure(failure_limits)
             raise
         sent.headers |= answer.headers
         return answer
 
-    async def _call_with_timeout(self, endpoint: Endpoint, call: Call[Any, Any]) -> Answer[Any]:
+    async def _call_with_timeout(self, operation: Operation, call: Call[Any, Any]) -> Answer[Any]:
         """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
 
         Raises:
@@ -193,23 +188,25 @@ class Calls:
         """
         try:
             async with asyncio.timeout(self._timeout_seconds) as timeout:
-                return await endpoint.handler(call)
+                return await operation.function(call)
         except TimeoutError:
             if not timeout.expired():
                 raise
-            log.error("too_slow", endpoint=endpoint.name)  # noqa: TRY400 - a traceback would show only the timeout
+            log.error("too_slow", endpoint=operation.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
                 "This request took too long, so its outcome is unknown. If you sent an Idempotency-Key, send the request again with it. Otherwise check the result first.",
                 retry_after_seconds=1,
             ) from None
 
-    async def _count(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Allowance | None:
-        if sent.counted_classes is not None and not takes_body(endpoint):
-            if endpoint.rate_class in sent.counted_classes:
+    async def _count(
+        self, sent: SentRequest, operation: Operation, registrant: Registrant
+    ) -> Allowance | None:
+        if sent.counted_classes is not None and not operation.takes_body:
+            if operation.rate_class in sent.counted_classes:
                 return None
-            sent.counted_classes.add(endpoint.rate_class)
-        key = sent.counted_as or _rate_limit_key(endpoint.rate_class, registrant)
-        allowance = await self.context.rate_limiter.count(endpoint.rate_class, key, sent.headers)
+            sent.counted_classes.add(operation.rate_class)
+        key = sent.counted_as or _rate_limit_key(operation.rate_class, registrant)
+        allowance = await self.context.rate_limiter.count(operation.rate_class, key, sent.headers)
         if allowance is not None:
             sent.headers |= limit_headers(allowance)
         return allowance
@@ -226,14 +223,14 @@ class Calls:
             if write is not None and write.allowed:
                 sent.headers |= limit_headers(limiter.release(counted, _rate_limit_key(TICKET, registrant)))
 
-    async def _check_gate(self, endpoint: Endpoint, registrant: Registrant, sent: SentRequest) -> None:
+    async def _check_gate(self, operation: Operation, registrant: Registrant, sent: SentRequest) -> None:
         """Raise unless the operation's gate lets the request pass. Tokens pass (`gates.py`).
 
         Raises, in this order:
             SessionInvalid: the session ended after the request was authenticated.
             SignInRequired: the session's last sign-in is too old, or its method isn't sufficient.
         """
-        gate, session = endpoint.gate, registrant.session
+        gate, session = operation.gate, registrant.session
         if gate is None or session is None or not gate.is_before_body:
             return
         if gate.checked == FOR_OTHER_SESSIONS and sent.parameters["id"] in (CURRENT, str(session.id)):
@@ -241,9 +238,9 @@ class Calls:
         actor = registrant.actor(sent.request_id)
         await self.context.db.read(require_recent_sign_in, actor, any_method=gate.any_method)
 
-    async def _read(self, sent: SentRequest, endpoint: Endpoint, registrant: Registrant) -> Call[Any, Any]:
+    async def _read(self, sent: SentRequest, operation: Operation, registrant: Registrant) -> Call[Any, Any]:
         """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
-        parts = await _read_parts(sent, endpoint)
+        parts = await _read_parts(sent, operation)
         if_match = sent.fields.getlist("if-match")
         return Call(
             context=self.context,
@@ -256,16 +253,17 @@ class Calls:
             fingerprint=""
             if parts.idempotency_key is None
             else fingerprint(
-                endpoint.method,
+                operation.method,
                 sent.path,
                 parts.members,
                 registrant.restrictions,
                 None if registrant.account is None else registrant.account.id,
             ),
+            status=operation.status,
             request_path=sent.path,
             query_string=sent.query_string.decode("ascii", "replace"),
             client=sent.client,
-            if_match=",".join(if_match) if if_match and endpoint.takes_if_match else None,
+            if_match=",".join(if_match) if if_match and operation.takes_if_match else None,
         )
 
 
@@ -283,16 +281,16 @@ class _Parts(NamedTuple):
     idempotency_key: str | None
 
 
-async def _read_parts(sent: SentRequest, endpoint: Endpoint) -> _Parts:
+async def _read_parts(sent: SentRequest, operation: Operation) -> _Parts:
     """Return the parts of a request. A refusal lists all malformed fields (400), or else all invalid ones (422)."""
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
-    if takes_body(endpoint):
+    if operation.takes_body:
         members, reading.malformed = await sent.members()
-        body = read_members(members, endpoint.body or NoBody, reading)
-    query = read_query(sent.query_string, endpoint.query, reading)
-    key = read_key(sent.fields, reading) if takes_idempotency_key(endpoint) else None
+        body = read_members(members, operation.body or NoBody, reading)
+    query = read_query(sent.query_string, operation.query, reading)
+    key = read_key(sent.fields, reading) if operation.takes_idempotency_key else None
     if reading.malformed:
         raise invalid_request(reading.malformed)
     if reading.invalid:
@@ -300,19 +298,19 @@ async def _read_parts(sent: SentRequest, endpoint: Endpoint) -> _Parts:
     return _Parts(members, body, query, key)
 
 
-def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
-    """Raise unless the credential and the user's role in the organization allow an endpoint.
+def _authorize(operation: Operation, registrant: Registrant) -> None:
+    """Raise unless the credential and the user's role in the organization allow an operation.
 
     Raises, in this order:
         SessionRequired: the endpoint is for sessions only.
         InsufficientScope: the token lacks the scope.
         InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
     """
-    if endpoint.needs_session and registrant.session is None:
+    if operation.needs_session and registrant.session is None:
         raise SessionRequired(
             "This request needs a session, not a token. Sign in with a browser, and send the request from there."
         )
-    scope = endpoint.scope
+    scope = operation.scope
     if scope is None or scope in registrant.restrictions.scopes:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
@@ -324,3 +322,15 @@ def _authorize(endpoint: Endpoint, registrant: Registrant) -> None:
         f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this request. Ask an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )
+
+
+def read_key(headers: Headers, reading: Reading) -> str | None:
+    """Return the `Idempotency-Key`, or None without the header. Add an error to `reading` if the key is malformed."""
+    values = headers.getlist("idempotency-key")
+    if not values:
+        return None
+    if len(values) > 1 or not _KEY.fullmatch(values[0]):
+        sentence = "must be sent once, with 1 to 255 visible ASCII characters"
+        reading.malformed.add("Idempotency-Key", "value_invalid", sentence)
+        return None
+    return values[0]

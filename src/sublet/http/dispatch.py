@@ -1,4 +1,4 @@
-"""Answer requests of the API: check each in the documented order (docs/errors.md), then call its handler.
+"""Answer requests of the API: check each in the documented order (docs/errors.md), then call its function.
 
 The order is: head, rate limits of address and network, path, method, token or session, networks of the token or origin of the session's
 request, rate limit of the credential, scope, gate, media type, size, form. The verb does the other checks.
@@ -20,33 +20,25 @@ from structlog.contextvars import bind_contextvars
 from sublet.accounts.model import Registrant
 from sublet.errors import (
     FieldErrors,
+    InternalError,
+    MethodNotAllowed,
     NotFound,
     Refusal,
     TokenInvalid,
     TokenRestricted,
 )
 from sublet.http.calls import Calls, FailureLimits, SentRequest
-from sublet.http.client import Clients, is_from_site, origin_refusal
-from sublet.http.conditional import entity_tag, is_not_modified
-from sublet.http.endpoints import (
-    DOCS_PATH,
-    WRITE_METHODS,
-    Context,
-    Endpoint,
-)
-from sublet.http.errors import (
-    JSON_TYPE,
-    InternalError,
-    MethodNotAllowed,
-    accepted_request_id,
-    internal_error,
-    render_refusal,
-)
+from sublet.http.client import Clients
+from sublet.http.errors import JSON_TYPE, accepted_request_id, internal_error, render_refusal
 from sublet.http.organization_header import read_organization
 from sublet.http.read_body import BodyTooSlow, parse_object, read_body
 from sublet.http.request_head import check_head
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.operations.call import Context
+from sublet.operations.client import is_from_site, origin_refusal
+from sublet.operations.conditional import entity_tag, is_not_modified
+from sublet.operations.operation import DOCS_PATH, WRITE_METHODS, Operation
 from sublet.secret import Secret, without_codes
 
 log = structlog.get_logger()
@@ -78,7 +70,7 @@ class _Request(SentRequest):
 class Resource:
     """The ASGI application of one path with its methods. Without methods it answers 404."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Endpoint], public_url: str) -> None:
+    def __init__(self, context: Context, methods: Mapping[str, Operation], public_url: str) -> None:
         self._calls = Calls(context)
         self._context = context
         self._clients = Clients(context.settings, public_url)
@@ -147,36 +139,36 @@ class Resource:
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         check_head(request.scope, request.fields)
         failure_limits = await self._calls.count_request(request.client, request.headers)
-        endpoint = self._route(request)
-        request.endpoint = endpoint.name
+        operation = self._route(request)
+        request.endpoint = operation.name
         request.parameters = request.scope.get("path_params", {})
-        if endpoint.is_open:
-            answer = await self._calls.answer_open(endpoint, request, failure_limits)
-            return endpoint.status, msgspec.json.encode(answer.body)
+        if operation.is_open:
+            answer = await self._calls.answer_open(operation, request, failure_limits)
+            return operation.status, msgspec.json.encode(answer.body)
         registrant = await self._authenticate(request, failure_limits)
         request.user_id = registrant.user.id
-        answer = await self._calls.answer(endpoint, registrant, request)
+        answer = await self._calls.answer(operation, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
-        if endpoint.has_etag:
+        if operation.has_etag:
             tag = request.headers["etag"] = entity_tag(answer.body)
-            if is_not_modified(request.fields, tag):
+            if is_not_modified(request.fields.getlist("if-none-match"), tag):
                 return 304, b""
-        return answer.status or endpoint.status, body
+        return answer.status or operation.status, body
 
-    def _route(self, request: _Request) -> Endpoint:
+    def _route(self, request: _Request) -> Operation:
         method = request.scope["method"]
         if not self._methods:
             raise NotFound(f"There is nothing at this path. See the documentation at {DOCS_PATH}.")
-        endpoint = self._methods.get("GET" if method == "HEAD" else method)
-        if endpoint is None:
+        operation = self._methods.get("GET" if method == "HEAD" else method)
+        if operation is None:
             allow = sorted({*self._methods, *(["HEAD"] if "GET" in self._methods else [])})
             raise MethodNotAllowed(
                 f"This path doesn't take this method. Use one of {', '.join(allow)}.",
                 details={"allow": allow},
             )
-        return endpoint
+        return operation
 
     async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
         """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is no `Authorization`.

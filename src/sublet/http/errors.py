@@ -10,7 +10,18 @@ from typing import Any
 
 import msgspec
 
-from sublet.errors import Category, InvalidRequest, Refusal
+from sublet.errors import (
+    Category,
+    IdempotencyInProgress,
+    IdempotencyKeyReused,
+    InternalError,
+    MethodNotAllowed,
+    PayloadTooLarge,
+    PreconditionFailed,
+    Refusal,
+    UnsupportedMediaType,
+    UriTooLong,
+)
 from sublet.secret import without_secrets
 
 STATUS_BY_CATEGORY: dict[Category, int] = {
@@ -29,38 +40,6 @@ JSON_TYPE = "application/json"
 PROBLEM_TYPE = "application/problem+json"
 _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-
-class MethodNotAllowed(Refusal, code="method_not_allowed", category=Category.MALFORMED):
-    """The path doesn't take this method; `Allow` and `details.allow` list the methods that it takes."""
-
-
-class PayloadTooLarge(Refusal, code="payload_too_large", category=Category.MALFORMED):
-    """The body is longer than 64 KiB; `details.limit_bytes` has the limit."""
-
-
-class UriTooLong(InvalidRequest):
-    """Path and query are too long: `invalid_request` with status 414."""
-
-
-class UnsupportedMediaType(Refusal, code="unsupported_media_type", category=Category.MALFORMED):
-    """The body is not declared as plain `application/json`."""
-
-
-class IdempotencyKeyReused(Refusal, code="idempotency_key_reused", category=Category.INVALID):
-    """The `Idempotency-Key` was used for another request within the last 24 hours."""
-
-
-class IdempotencyInProgress(Refusal, code="idempotency_in_progress", category=Category.CONFLICT):
-    """A request with this `Idempotency-Key` is still running; send it again in a moment."""
-
-
-class PreconditionFailed(Refusal, code="precondition_failed", category=Category.CONFLICT):
-    """`If-Match` doesn't have the current `ETag`: the resource has changed, or the tag is weak."""
-
-
-class InternalError(Refusal, code="internal_error", category=Category.FAULT):
-    """A fault of the service. The log has its details, under the request id."""
 
 
 def internal_error(request_id: str) -> InternalError:
@@ -115,7 +94,7 @@ def refusal_members(refusal: Refusal, request_id: str) -> dict[str, Any]:
     members: dict[str, Any] = {"ok": False, "error": refusal.code, "message": refusal.message}
     if refusal.quote is not None:
         # The operator's commands import this module, and the shapes would take a third of their time.
-        from sublet.http.response_structs import QuoteShape  # noqa: PLC0415
+        from sublet.operations.shapes import QuoteShape  # noqa: PLC0415
 
         members["quote"] = QuoteShape.of(refusal.quote)
     members["errors"] = [

@@ -13,64 +13,39 @@ from typing import Any
 import msgspec
 
 from sublet import errors
-from sublet.errors import FIELD_CODES, FIELD_ERRORS_MAX, MALFORMED_FIELD_CODES, Category, NotFound, Refusal
-from sublet.http import errors as http_errors
-from sublet.http.endpoints import (
-    BASE_PATH,
-    DOCS_PATH,
-    Endpoint,
-    all_refusals,
-    takes_idempotency_key,
+from sublet.errors import (
+    FIELD_CODES,
+    FIELD_ERRORS_MAX,
+    MALFORMED_FIELD_CODES,
+    Category,
+    MethodNotAllowed,
+    NotFound,
+    Refusal,
 )
-from sublet.http.errors import JSON_TYPE, MethodNotAllowed
-from sublet.http.examples import ANSWERS, BODIES, QUOTE
+from sublet.http.errors import JSON_TYPE, PROBLEM_TYPE, STATUS_BY_CATEGORY, status_of
 from sublet.http.organization_header import ORGANIZATION_HEADER
 from sublet.http.read_body import BODY_MAX_BYTES
-from sublet.http.request_structs import (
-    AutoRenewBody,
-    CredentialBody,
-    Dnskey,
-    DsEntry,
-    DsRecord,
-    EmailCodeBody,
-    InvitationBody,
-    NoBody,
-    OrganizationBody,
-    PasskeyBody,
-    RegisterBody,
-    RemindersBody,
-    ReplyBody,
-    RoleBody,
-    SignInBody,
-    SignUpBody,
-    TicketBody,
-    TokenBody,
-    TransferBody,
+from sublet.operations.operation import (
+    BASE_PATH,
+    DOCS_PATH,
+    Operation,
+    all_refusals,
 )
-from sublet.http.response_structs import FieldErrorShape, PageShape, QuoteShape
-from sublet.http.session_cookie import COOKIE
+from sublet.operations.session_cookie import COOKIE
+from sublet.operations.shapes import (
+    QUOTE,
+    Body,
+    FieldErrorShape,
+    NoBody,
+    PageShape,
+    QuoteShape,
+    TextOrObject,
+)
+from sublet.operations.tags import TAGS
 
 REF_TEMPLATE = "#/components/schemas/{name}"
 INTEGER_MAX = 2**63 - 1
 TEXT_PATTERN = r"^[^\x00]*$"
-REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
-    AutoRenewBody.__name__: ("enabled",),
-    TicketBody.__name__: ("subject", "message"),
-    TransferBody.__name__: ("to",),
-    ReplyBody.__name__: ("message",),
-    RemindersBody.__name__: ("enabled",),
-    SignUpBody.__name__: ("email", "name"),
-    SignInBody.__name__: ("email",),
-    CredentialBody.__name__: ("credential",),
-    PasskeyBody.__name__: ("name", "credential"),
-    EmailCodeBody.__name__: ("code",),
-    TokenBody.__name__: ("name", "scopes"),
-    OrganizationBody.__name__: ("name",),
-    InvitationBody.__name__: ("email", "role"),
-    RoleBody.__name__: ("role",),
-}
-"""The required members of bodies, which are optional in the Structs, so that one refusal (422) lists missing and invalid members."""
-_DS_FORMS = (DsRecord, Dnskey)
 
 Schema = dict[str, Any]
 
@@ -80,23 +55,22 @@ def reference(struct: type[msgspec.Struct]) -> Schema:
     return {"$ref": REF_TEMPLATE.format(name=struct.__name__)}
 
 
-def body_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
+def body_schemas(structs: Iterable[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies and of the Structs inside them, by name.
 
     Not in the schemas: that `nameservers` and `ns1` to `ns4` exclude each other, and rules that depend on stored data.
     """
-    _, found = msgspec.json.schema_components([*structs, *_DS_FORMS], ref_template=REF_TEMPLATE)
-    found.pop(DsEntry.__name__, None)
+    wanted = [*structs, *(form for each in TextOrObject.__subclasses__() for form in each.__subclasses__())]
+    _, found = msgspec.json.schema_components(wanted, ref_template=REF_TEMPLATE)
+    for each in TextOrObject.__subclasses__():
+        found.pop(each.__name__, None)
     schemas = {name: _with_limits(schema) for name, schema in found.items()}
-    for name, members in REQUIRED_MEMBERS.items():
-        if name in schemas:
-            _require(schemas[name], members)
-    if RegisterBody.__name__ in schemas:
-        schemas[RegisterBody.__name__]["anyOf"] = [
-            _object_with_members("fqdn"),
-            _object_with_members("label", "platform_domain_id"),
-            _object_with_members("label", "domain"),
-        ]
+    for struct in wanted:
+        if struct.required_members:
+            _require(schemas[struct.__name__], struct.required_members)
+        if struct.required_alternatives:
+            alternatives = [_object_with_members(*each) for each in struct.required_alternatives]
+            schemas[struct.__name__]["anyOf"] = alternatives
     return schemas
 
 
@@ -127,13 +101,10 @@ def _with_limits(schema: Any) -> Any:
         return [_with_limits(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    if schema.get("anyOf") == [{"type": "string"}, reference(DsEntry)]:
-        text = {
-            "type": "string",
-            "pattern": TEXT_PATTERN,
-            "description": "A DS record or a DNSKEY as zone-file text.",
-        }
-        return {"oneOf": [text, *(reference(form) for form in _DS_FORMS)]}
+    for each in TextOrObject.__subclasses__():
+        if schema.get("anyOf") == [{"type": "string"}, reference(each)]:
+            text = {"type": "string", "pattern": TEXT_PATTERN, "description": each.text_description}
+            return {"oneOf": [text, *(reference(form) for form in each.__subclasses__())]}
     kept = {name: _with_limits(part) for name, part in schema.items() if (name, part) != ("default", None)}
     if kept.get("required") == []:
         del kept["required"]
@@ -170,8 +141,8 @@ PROBLEM_PREFIX = "problem_"
 REQUEST_ID_EXAMPLE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _QUOTED = (errors.PaymentConfirmationRequired, errors.InsufficientCredits, errors.PriceChanged)
 _DETAILS: dict[type[Refusal], dict[str, Any]] = {
-    http_errors.MethodNotAllowed: {"allow": ["GET", "HEAD"]},
-    http_errors.PayloadTooLarge: {"limit_bytes": BODY_MAX_BYTES},
+    errors.MethodNotAllowed: {"allow": ["GET", "HEAD"]},
+    errors.PayloadTooLarge: {"limit_bytes": BODY_MAX_BYTES},
     errors.InsufficientScope: {"required_scope": "credits:spend"},
     errors.InsufficientRole: {"role": "viewer", "required_scope": "subdomains:write"},
     errors.TokenRestricted: {"restriction": "networks"},
@@ -221,7 +192,7 @@ def build_error_example(refusal: type[Refusal]) -> dict[str, Any]:
 def build_problem_example(refusal: type[Refusal]) -> dict[str, Any]:
     """Return the example of an error code as problem details of RFC 9457."""
     members = build_error_example(refusal)
-    status = http_errors.status_of(refusal)
+    status = status_of(refusal)
     return members | {
         "type": f"{DOCS_PATH}#error-{refusal.code}",
         "title": HTTPStatus(status).phrase,
@@ -310,7 +281,7 @@ def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
     """Return the responses of refusals by status, in ascending order. The codes of a status keep the given order."""
     by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
     for refusal in refusals:
-        by_status[http_errors.status_of(refusal)].append(refusal)
+        by_status[status_of(refusal)].append(refusal)
     return {str(status): _response(status, by_status[status]) for status in sorted(by_status)}
 
 
@@ -320,11 +291,11 @@ def _response(status: int, refusals: list[type[Refusal]]) -> dict[str, Any]:
         "description": f"{HTTPStatus(status).phrase}\n\n" + "\n".join(lines),
         "headers": _headers(status),
         "content": {
-            http_errors.JSON_TYPE: {
+            JSON_TYPE: {
                 "schema": _schema("Failure", refusals),
                 "examples": _references(refusals, ""),
             },
-            http_errors.PROBLEM_TYPE: {
+            PROBLEM_TYPE: {
                 "schema": _schema("Problem", refusals),
                 "examples": _references(refusals, PROBLEM_PREFIX),
             },
@@ -357,7 +328,7 @@ def _headers(status: int) -> dict[str, Any]:
     if status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.METHOD_NOT_ALLOWED):
         names += ["RateLimit", "RateLimit-Policy"]
     found = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-    if status == http_errors.STATUS_BY_CATEGORY[Category.UNAUTHENTICATED]:
+    if status == STATUS_BY_CATEGORY[Category.UNAUTHENTICATED]:
         found["WWW-Authenticate"] = {"$ref": "#/components/headers/WWW-Authenticate"}
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         found["Allow"] = {"$ref": "#/components/headers/Allow"}
@@ -367,16 +338,6 @@ def _headers(status: int) -> dict[str, Any]:
 
 
 SECURITY_SCHEME, SESSION_SCHEME, ORGANIZATION_SCHEME = "token", "session", "organization"
-_TAGS = {
-    "Open an account": "Requests that need no token, outside of the base path.",
-    "Sign in": "Sign in with a browser by mail or passkey, or sign in a program.",
-    "Sessions and passkeys": "The browsers in which the user is signed in, and the user's passkeys.",
-    "Account and credits": "The user of the token, and the account's credits.",
-    "Tokens": "The tokens of the user, and what each may do.",
-    "Organizations": "Organizations share names and credits; each member has a role.",
-    "Subdomains": "Registered names and their delegation in the DNS.",
-    "Support tickets": "Questions to the operator of the service.",
-}
 _INTRODUCTION = """\
 Register names under platform domains, delegate them to your nameservers, renew and delete them.
 
@@ -388,31 +349,6 @@ A paid request first answers 402 with a `quote` and does nothing; the same reque
 `Idempotency-Key` with every write: a repeated request then takes effect once. Unknown members and query parameters are refused, and so is
 an integer with a fraction or an exponent (`1.0`).
 """
-_PATH_PARAMETERS: dict[str, dict[str, Any]] = {
-    "fqdn": {
-        "description": "The subdomain's id or its name, in any case, with or without the final dot, as U-labels or A-labels.",
-        "example": "blog.example.net",
-    },
-    "user_id": {"description": "The id of the member.", "example": "8"},
-    "user_code": {"description": "The code that the program shows.", "example": "WDJB-MJHT"},
-    "invitation_id": {"description": "The invitation's id.", "example": "4"},
-    "code": {
-        "description": "The code of the link in the mail.",
-        "example": "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk",
-    },
-}
-_IDS: dict[str, dict[str, Any]] = {
-    "/tokens/{id}": {"description": "The token's id.", "example": "7"},
-    "/organizations/{id}": {"description": "The organization's id.", "example": "5"},
-    "/sessions/{id}": {
-        "description": "The session's id, or `current` for the session of this request.",
-        "example": "3",
-    },
-    "/passkeys/{id}": {"description": "The passkey's id.", "example": "3"},
-    "/transfers/{id}": {"description": "The transfer's id.", "example": "6"},
-    "/support/tickets/{id}": {"description": "The ticket's id or its number.", "example": "T-000123"},
-}
-"""The description of the parameter `id`, by the beginning of the path."""
 # A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
@@ -475,18 +411,18 @@ _HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these endpoints, in their order. `base_url` is the URL of the API for clients."""
+def build_document(operations: Sequence[Operation], base_url: str, version: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these operations, in their order. `base_url` is the URL of the API for clients."""
     paths: dict[str, dict[str, Any]] = {}
-    for endpoint in endpoints:
-        operation = paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
-        if endpoint.is_open:
-            operation["servers"] = [{"url": base_url.rstrip("/").removesuffix(BASE_PATH)}]
+    for operation in operations:
+        shown = paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        if operation.is_open:
+            shown["servers"] = [{"url": base_url.rstrip("/").removesuffix(BASE_PATH)}]
     return {
         "openapi": "3.1.0",
         "info": {"title": "Sublet", "version": version, "description": _INTRODUCTION},
         "servers": [{"url": base_url.rstrip("/")}],
-        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
+        "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -510,106 +446,87 @@ def build_document(endpoints: Sequence[Endpoint], base_url: str, version: str) -
             },
             "headers": _HEADERS,
             "examples": example_components(
-                dict.fromkeys(refusal for endpoint in endpoints for refusal in _refusals(endpoint))
+                dict.fromkeys(refusal for operation in operations for refusal in _refusals(operation))
             ),
-            "schemas": _schemas(endpoints),
+            "schemas": _schemas(operations),
         },
     }
 
 
-def _schemas(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    bodies = [endpoint.body for endpoint in endpoints if endpoint.body is not None]
-    answers = [endpoint.answer for endpoint in endpoints]
+def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
+    bodies = [operation.body for operation in operations if operation.body is not None]
+    answers = [operation.answer for operation in operations]
     shapes = answer_schemas(dict.fromkeys([*answers, FieldErrorShape, QuoteShape, PageShape]))
     shapes[FieldErrorShape.__name__]["properties"]["code"] = field_code_schema()
     return body_schemas(dict.fromkeys(bodies)) | shapes | envelope_schemas()
 
 
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    refusals = _refusals(endpoint)
-    operation: dict[str, Any] = {
-        "operationId": endpoint.name,
-        "tags": [_tag(endpoint.path)],
-        "summary": endpoint.summary,
-        "description": f"{endpoint.description}\n\nScope: {_scope(endpoint)}. Rate limit: `{endpoint.rate_class}`.",
-        "security": _security(endpoint),
+def _operation(operation: Operation) -> dict[str, Any]:
+    refusals = _refusals(operation)
+    shown: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": f"{operation.description}\n\nScope: {_scope(operation)}. Rate limit: `{operation.rate_class}`.",
+        "security": _security(operation),
     }
-    if parameters := _parameters(endpoint):
-        operation["parameters"] = parameters
-    if body := _request_body(endpoint):
-        operation["requestBody"] = body
-    operation["responses"] = {str(endpoint.status): _success(endpoint)} | responses(refusals)
-    if endpoint.has_etag:
+    if parameters := _parameters(operation):
+        shown["parameters"] = parameters
+    if body := _request_body(operation):
+        shown["requestBody"] = body
+    shown["responses"] = {str(operation.status): _success(operation)} | responses(refusals)
+    if operation.has_etag:
         names = ("X-Request-Id", "RateLimit", "RateLimit-Policy", "ETag")
-        operation["responses"]["304"] = {
+        shown["responses"]["304"] = {
             "description": "Unchanged: `If-None-Match` has the current `ETag`.",
             "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
         }
-    operation["x-refusals"] = [refusal.code for refusal in refusals]
-    return operation
+    shown["x-refusals"] = [refusal.code for refusal in refusals]
+    return shown
 
 
-def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
-    if endpoint.is_open:
+def _security(operation: Operation) -> list[dict[str, list[str]]]:
+    if operation.is_open:
         return []
     by_session: dict[str, list[str]] = {SESSION_SCHEME: []}
-    if endpoint.needs_session:
+    if operation.needs_session:
         return [by_session]
     for_organization: dict[str, list[str]] = {SESSION_SCHEME: [], ORGANIZATION_SCHEME: []}
     # In OpenAPI 3.1 a security requirement of any scheme may list scopes.
     return [
-        {SECURITY_SCHEME: [] if endpoint.scope is None else [endpoint.scope]},
+        {SECURITY_SCHEME: [] if operation.scope is None else [operation.scope]},
         by_session,
         for_organization,
     ]
 
 
-def _scope(endpoint: Endpoint) -> str:
-    if endpoint.is_open:
+def _scope(operation: Operation) -> str:
+    if operation.is_open:
         return "none, no token needed"
-    if endpoint.needs_session:
+    if operation.needs_session:
         return "none, but needs a session"
-    return "none, any valid token" if endpoint.scope is None else f"`{endpoint.scope}`"
+    return "none, any valid token" if operation.scope is None else f"`{operation.scope}`"
 
 
-def _refusals(endpoint: Endpoint) -> tuple[type[Refusal], ...]:
-    """Return every refusal of an endpoint and of its path, in the order in which they are checked."""
+def _refusals(operation: Operation) -> tuple[type[Refusal], ...]:
+    """Return every refusal of an operation and of its path, in the order in which they are checked."""
     of_path: tuple[type[Refusal], ...] = (MethodNotAllowed,)
-    if "{" in endpoint.path:
+    if "{" in operation.path:
         of_path = (NotFound, MethodNotAllowed)
-    return tuple(dict.fromkeys((*of_path, *all_refusals(endpoint))))
+    return tuple(dict.fromkeys((*of_path, *all_refusals(operation))))
 
 
-def _tag(path: str) -> str:
-    if path.startswith(("/auth/sessions", "/auth/passkeys", "/devices")):
-        return "Sign in"
-    if path.startswith("/auth/"):
-        return "Open an account"
-    if path.startswith(("/sessions", "/passkeys")):
-        return "Sessions and passkeys"
-    if path.startswith(("/subdomains", "/availability", "/transfers", "/delegation-checks")):
-        return "Subdomains"
-    if path.startswith("/tokens"):
-        return "Tokens"
-    if path.startswith("/organizations"):
-        return "Organizations"
-    return "Support tickets" if path.startswith("/support/") else "Account and credits"
-
-
-def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    described = [("id", each) for beginning, each in _IDS.items() if endpoint.path.startswith(beginning)]
-    described += _PATH_PARAMETERS.items()
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **each}
-        for name, each in described
-        if f"{{{name}}}" in endpoint.path
+        {"name": name, "in": "path", "required": True, "schema": _SEGMENT, **each._asdict()}
+        for name, each in operation.parameters.items()
     ]
-    if endpoint.query is not None:
-        for name, schema in query_schemas(endpoint.query).items():
+    if operation.query is not None:
+        for name, schema in query_schemas(operation.query).items():
             description = schema.pop("description", None)
             parameter: dict[str, Any] = {"name": name, "in": "query", "required": False, "schema": schema}
             found.append(parameter | ({"description": description} if description else {}))
-    if takes_idempotency_key(endpoint):
+    if operation.takes_idempotency_key:
         found.append(
             {
                 "name": "Idempotency-Key",
@@ -621,11 +538,11 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
                 "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
             }
         )
-    if endpoint.has_etag:
+    if operation.has_etag:
         found.append(
             _tags_parameter("If-None-Match", "Answer 304 without a body if the list has the current `ETag`.")
         )
-    if endpoint.takes_if_match:
+    if operation.takes_if_match:
         found.append(
             _tags_parameter("If-Match", "Make the change only if the list has the resource's current `ETag`.")
         )
@@ -643,33 +560,30 @@ def _tags_parameter(name: str, description: str) -> dict[str, Any]:
     }
 
 
-def _request_body(endpoint: Endpoint) -> dict[str, Any] | None:
+def _request_body(operation: Operation) -> dict[str, Any] | None:
     """Return the request body; None for a DELETE that takes only an empty object, because HTTP defines no meaning for its body."""
-    if endpoint.body is None or (endpoint.method == "DELETE" and endpoint.body is NoBody):
+    if operation.body is None or (operation.method == "DELETE" and operation.body is NoBody):
         return None
-    media: dict[str, Any] = {"schema": reference(endpoint.body)}
-    if endpoint.name in BODIES:
-        media["example"] = BODIES[endpoint.name]
-    name = endpoint.body.__name__
+    media: dict[str, Any] = {"schema": reference(operation.body)}
+    media["example"] = operation.example_body
     return {
-        "required": name in REQUIRED_MEMBERS or name == RegisterBody.__name__,
+        "required": bool(operation.body.required_members or operation.body.required_alternatives),
         "content": {JSON_TYPE: media},
     }
 
 
-def _success(endpoint: Endpoint) -> dict[str, Any]:
+def _success(operation: Operation) -> dict[str, Any]:
     names = ["X-Request-Id", "RateLimit", "RateLimit-Policy"]
-    if "page" in endpoint.answer.__struct_fields__:
+    if "page" in operation.answer.__struct_fields__:
         names.append("Link")
-    if endpoint.has_etag:
+    if operation.has_etag:
         names.append("ETag")
-    if takes_idempotency_key(endpoint):
+    if operation.takes_idempotency_key:
         names.append("Idempotent-Replayed")
-    media: dict[str, Any] = {"schema": reference(endpoint.answer)}
-    if endpoint.name in ANSWERS:
-        media["example"] = {"ok": True, **ANSWERS[endpoint.name]}
+    media: dict[str, Any] = {"schema": reference(operation.answer)}
+    media["example"] = {"ok": True, **operation.example}
     return {
-        "description": (endpoint.answer.__doc__ or HTTPStatus(endpoint.status).phrase).strip(),
+        "description": (operation.answer.__doc__ or HTTPStatus(operation.status).phrase).strip(),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
         "content": {JSON_TYPE: media},
     }

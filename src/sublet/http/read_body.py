@@ -15,8 +15,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from sublet.errors import FieldErrors, InvalidJson, InvalidRequest
-from sublet.http.errors import PayloadTooLarge, UnsupportedMediaType
+from sublet.errors import FieldErrors, InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0

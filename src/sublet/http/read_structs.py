@@ -1,4 +1,4 @@
-"""Convert parsed JSON and query parameters to a Struct of `request_structs.py`, and list every wrong member.
+"""Convert parsed JSON and query parameters to a Struct, and list every wrong member.
 
 msgspec stops at the first wrong member and converts some types. This module converts each member on its own. JSON types are exact: 1 is
 no boolean, 1.0 and true are no integers. Null means "not sent". Only types are checked here; the rules check lengths, ranges and values.
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from sublet.errors import FieldErrors, InvalidRequest
-from sublet.http.request_structs import Dnskey, DsEntry, DsRecord
+from sublet.operations.shapes import TextOrObject
 
 QUERY_PARAMETERS_MAX = 64
 LISTED_MEMBERS_MAX = 4
@@ -147,9 +147,10 @@ def read_members(
 def _read(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if typing.get_origin(kind) is list:
         return _read_list(value, kind, name, reading)
-    if kind == (str, DsEntry):
+    if isinstance(kind, tuple):
+        form: type[TextOrObject] = kind[1]
         if isinstance(value, dict):
-            return read_members(value, _ds_kind(value), reading, f"{name}.")
+            return read_members(value, form.choose(value), reading, f"{name}.")
         if isinstance(value, str):
             return value
         return _wrong_type(value, "a string or an object", name, reading)
@@ -175,10 +176,6 @@ def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     kinds = _alternatives(typing.get_args(kind)[0], [])
     inner = kinds[0] if len(kinds) == 1 else tuple(kinds)
     return [_read(item, inner, f"{name}[{index}]", reading) for index, item in enumerate(value)]
-
-
-def _ds_kind(value: dict[str, Any]) -> type[DsEntry]:
-    return Dnskey if value.keys() & {"flags", "protocol", "public_key"} else DsRecord
 
 
 def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:

@@ -5,8 +5,7 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from sublet.errors import InvalidRequest
-from sublet.http.errors import UriTooLong
+from sublet.errors import InvalidRequest, UriTooLong
 
 URI_MAX_BYTES = 16 * 1024
 """The maximum length of path and query together; RFC 9110, section 4.1, recommends at least 8,000 bytes."""

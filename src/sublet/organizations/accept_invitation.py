@@ -7,7 +7,7 @@ from sublet.accounts.membership_store import find_membership
 from sublet.accounts.memberships import join, lock_members
 from sublet.accounts.model import Member, Membership
 from sublet.accounts.store import find_organization, find_user_by_email
-from sublet.accounts.tokens import IssuedToken, digest
+from sublet.accounts.tokens.issue import IssuedToken, digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.config import Settings

@@ -20,14 +20,14 @@ import sublet.accounts.session_store
 import sublet.accounts.store
 import sublet.credits.store
 import sublet.health.store
-import sublet.http.idempotency_store
-import sublet.http.rate_limit_store
 import sublet.mail.operator_notice_store
+import sublet.operations.idempotency_store
+import sublet.operations.rate_limit_store
 import sublet.platform_domains.store
 import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
-import sublet.sign_in.device_store
+import sublet.sign_in.devices.store
 import sublet.sign_up.store
 import sublet.subdomains.child_state_store
 import sublet.subdomains.delegation_store

@@ -11,7 +11,7 @@ from sublet.accounts.find import find_user, lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships
 from sublet.accounts.memberships import lock_with_organizations, remove_member_if_any
 from sublet.accounts.model import Membership, Organization, User
-from sublet.accounts.tokens import revoke_token
+from sublet.accounts.tokens.issue import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.entries import next_reference, post_entry

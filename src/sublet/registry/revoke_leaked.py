@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sublet.accounts import store
 from sublet.accounts.model import Token, User
-from sublet.accounts.tokens import digest, find_secrets, revoke
+from sublet.accounts.tokens.issue import digest, find_secrets, revoke
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.mail.outbox import enqueue

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from sublet.config import Settings
-from sublet.http.endpoints import BASE_PATH
+from sublet.operations.operation import BASE_PATH
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.api_part import api_socket, origin_of
 from sublet.service.api_process import ChildArguments

@@ -18,18 +18,17 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health.checker import Checker
 from sublet.http.app import build_app
-from sublet.http.endpoints import BASE_PATH, Context
-from sublet.http.metrics import Metrics
 from sublet.http.openapi import build_document
-from sublet.http.publication_wait import PublicationWaiter
-from sublet.http.rate_limiter import RateLimiter, choose_reserve
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.serve import bind, listen, serve_http
+from sublet.metrics import Metrics
+from sublet.operations.call import Context
+from sublet.operations.operation import BASE_PATH
+from sublet.operations.publication_wait import PublicationWaiter
+from sublet.operations.rate_limiter import RateLimiter, choose_reserve
 from sublet.platform_domains.name_servers import name_servers
-from sublet.registry.delete_organization import delete_organization
-from sublet.registry.delete_own_user import delete_own_user
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
+from sublet.surfaces import OPERATIONS
 from sublet.web.console import Console
 
 FLUSH_SECONDS = 30.0
@@ -103,17 +102,20 @@ async def serve_api(
         publication_waiter=PublicationWaiter(db),
         stopping=stop,
         readiness=dict(readiness),
-        delete_user=delete_own_user,
-        delete_organization=delete_organization,
         checker=Checker(settings, db) if settings.health_checks else None,
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)
     public_url = settings.public_url.rstrip("/") or origin
-    document = build_document((*ENDPOINTS, *OPEN_ENDPOINTS), public_url + BASE_PATH, __version__)
-    console = Console(context, public_url, document)
+    document = build_document(OPERATIONS, public_url + BASE_PATH, __version__)
+    console = Console(context, public_url, document, OPERATIONS)
     app = build_app(
-        context, public_url, document, console_routes=console.routes(), refusal_page=console.refuse
+        context,
+        public_url,
+        document,
+        OPERATIONS,
+        console_routes=console.routes(),
+        refusal_page=console.refuse,
     )
     async with run_in_background(_flush_token_uses(context)):
         try:

@@ -14,7 +14,7 @@ import structlog
 
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.errors import UNAVAILABLE, USAGE, Refusal
-from sublet.http.metrics import Metrics, share_metrics
+from sublet.metrics import Metrics, share_metrics
 from sublet.service.event_loop import run_event_loop
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process

@@ -11,7 +11,7 @@ from sublet.db import Database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
-from sublet.http.metrics import Metrics
+from sublet.metrics import Metrics
 from sublet.subdomains.view_zone import view_zones
 
 

@@ -13,8 +13,8 @@ from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
 from sublet.errors import FilesChanged
 from sublet.http.app import StatusSources, build_status_app
-from sublet.http.metrics import Metrics
 from sublet.http.serve import serve_http
+from sublet.metrics import Metrics
 from sublet.schema_revision import refuse_unusable_database
 from sublet.service.announced import Presence, announced
 from sublet.service.api_part import api_socket, host_and_port, http_socket, origin_of, serve_api

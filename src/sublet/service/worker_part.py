@@ -12,10 +12,10 @@ from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database
 from sublet.health.checker import Checker
 from sublet.health.health_keeper import Follower, HealthKeeper
-from sublet.http.metrics import Metrics
 from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
 from sublet.mail.transport import LogTransport, PrintTransport, Transport
+from sublet.metrics import Metrics
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.publisher import Publisher

@@ -6,7 +6,7 @@ from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.accounts.model import Session
 from sublet.accounts.sessions import MAIL, PASSKEY, new_session_secret
-from sublet.accounts.tokens import digest
+from sublet.accounts.tokens.issue import digest
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.sign_in import store

@@ -11,7 +11,7 @@ from sublet.accounts.sessions import Recovery
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import older, violates
-from sublet.sign_in import device_store
+from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.model import Passkey
 
 _SESSION = tuple(sessions.c[name] for name in Session.__slots__)

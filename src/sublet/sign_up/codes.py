@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sublet.accounts.tokens import digest
+from sublet.accounts.tokens.issue import digest
 from sublet.secret import Secret
 
 SIGN_UP, INVITATION, MEMBERSHIP = "sign_up", "invitation", "membership"

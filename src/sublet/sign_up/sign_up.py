@@ -14,7 +14,7 @@ from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.store import find_user_by_email
-from sublet.accounts.tokens import IssuedToken, issue_token
+from sublet.accounts.tokens.issue import IssuedToken, issue_token
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text

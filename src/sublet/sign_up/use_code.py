@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sublet.accounts.fields import check_email
 from sublet.accounts.store import lock_user
-from sublet.accounts.tokens import digest
+from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
 from sublet.db import Tx
 from sublet.mail.outbox import enqueue_to

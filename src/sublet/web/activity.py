@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sublet.http.response_structs import ActivityShape
+from sublet.accounts.api import ActivityShape
 from sublet.web.page import PageCall
 
 ACTION_WORDS = {

@@ -1,7 +1,7 @@
 """The routes of the console. Every request is checked before the handler of its page, and logged and counted after it."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -19,12 +19,12 @@ from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.client import Clients
 from sublet.http.docs_page import Document, render_reference
-from sublet.http.endpoints import BASE_PATH, DOCS_PATH, Context, Endpoint
 from sublet.http.errors import accepted_request_id, internal_error
 from sublet.http.request_head import check_head
-from sublet.http.routes import ENDPOINTS, OPEN_ENDPOINTS
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
+from sublet.operations.call import Context
+from sublet.operations.operation import BASE_PATH, DOCS_PATH, Operation
 from sublet.web import filters
 from sublet.web.assets import Assets, CompressedBody
 from sublet.web.filters import REASONS
@@ -48,9 +48,11 @@ _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 class Console:
     """The pages. `public_url` is the address at which clients reach the service; `document` is the OpenAPI document."""
 
-    def __init__(self, context: Context, public_url: str, document: Document) -> None:
+    def __init__(
+        self, context: Context, public_url: str, document: Document, operations: Sequence[Operation]
+    ) -> None:
         self.calls = Calls(context)
-        self.endpoints: Mapping[str, Endpoint] = {each.name: each for each in (*ENDPOINTS, *OPEN_ENDPOINTS)}
+        self.operations: Mapping[str, Operation] = {each.name: each for each in operations}
         self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
         self._clients = Clients(context.settings, public_url)
         self._context = context

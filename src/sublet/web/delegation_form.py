@@ -8,7 +8,8 @@ from starlette.responses import JSONResponse, Response
 from sublet.dns.ds import InvalidDs, parse_ds
 from sublet.dns.types import DsRecord
 from sublet.errors import Conflict, Refusal
-from sublet.http.response_structs import DsShape, FindingShape, SubdomainShape
+from sublet.health.api import FindingShape
+from sublet.subdomains.shapes import DsShape, SubdomainShape
 from sublet.web.filters import sentence
 from sublet.web.form import Form
 from sublet.web.page import PageCall

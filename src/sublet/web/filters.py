@@ -9,7 +9,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from sublet.http.response_structs import AvailabilityShape
+from sublet.subdomains.api import AvailabilityShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _CODE = re.compile(r"`([^`]+)`")

@@ -7,8 +7,7 @@ from uuid import uuid4
 
 from starlette.requests import Request
 
-from sublet.errors import InvalidRequest
-from sublet.http.errors import PayloadTooLarge
+from sublet.errors import InvalidRequest, PayloadTooLarge
 from sublet.http.read_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
 from sublet.secret import Secret
 

@@ -5,8 +5,9 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
-from sublet.http.conditional import entity_tag
-from sublet.http.response_structs import SubdomainAnswer, SubdomainShape
+from sublet.operations.conditional import entity_tag
+from sublet.subdomains.api import SubdomainAnswer
+from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.delegation_form import (
     changed_fields,
     check_delegation,

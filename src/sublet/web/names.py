@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from sublet.http.response_structs import SubdomainShape
+from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.page import PageCall
 
 ATTENTION_MAX = 10

@@ -16,10 +16,10 @@ from sublet.accounts.sessions import RECENT_SIGN_IN
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
 from sublet.http.calls import FailureLimits, SentRequest
-from sublet.http.client import Client, is_from_site, origin_refusal
-from sublet.http.client_address import address_key
-from sublet.http.endpoints import BASE_PATH, Endpoint
 from sublet.http.errors import refusal_headers, status_of
+from sublet.operations.client import Client, is_from_site, origin_refusal
+from sublet.operations.client_address import address_key
+from sublet.operations.operation import BASE_PATH, Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ class PageCall:
         `key` for each call. Pass `is_guess=False` for a call whose refusal is no failed authentication, because another call follows.
 
         Raises:
-            Refusal: any of the endpoint.
+            Refusal: any of the operation.
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
-        endpoint = self.console.endpoints[name]
+        operation = self.console.operations[name]
         # A header must be ASCII. A form with another text gets a tag that matches nothing.
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
@@ -131,21 +131,21 @@ class PageCall:
             fields=Headers(fields),
             client=self.client,
             request_id=self.request_id,
-            path=_request_path(endpoint, parameters),
+            path=_request_path(operation, parameters),
             parameters=parameters,
             query_string=urlencode(_query_values(query or {})).encode("ascii"),
             sent_members=dict(members or {}),
             headers=self.headers,
             counted_classes=self.counted_classes,
         )
-        if endpoint.is_open:
+        if operation.is_open:
             limits = self.failure_limits if is_guess else []
-            return (await self.console.calls.answer_open(endpoint, sent, limits)).body
+            return (await self.console.calls.answer_open(operation, sent, limits)).body
         registrant = self.registrant
         if registrant is None:
             assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
-        return (await self.console.calls.answer(endpoint, registrant, sent)).body
+        return (await self.console.calls.answer(operation, registrant, sent)).body
 
     def filters(self, *names: str) -> dict[str, str]:
         """Return these parameters of the query; a missing one is empty."""
@@ -236,10 +236,10 @@ def _query_values(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
 
 
-def _request_path(endpoint: Endpoint, parameters: Mapping[str, str]) -> str:
-    path = endpoint.path
+def _request_path(operation: Operation, parameters: Mapping[str, str]) -> str:
+    path = operation.path
     for name, value in parameters.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))
     if "{" in path:
         raise NotFound("There is nothing at this path. Check it.")
-    return path if endpoint.is_open else BASE_PATH + path
+    return path if operation.is_open else BASE_PATH + path

@@ -11,7 +11,8 @@ from typing import TypeVar
 from starlette.responses import Response
 
 from sublet.errors import PriceChanged, Refusal, SignInRequired
-from sublet.http.response_structs import AvailabilityShape, ModeShape, UsageShape
+from sublet.platform_domains.api import ModeShape
+from sublet.subdomains.api import AvailabilityShape, UsageShape
 from sublet.web.filters import credits_, reason, sentence
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers

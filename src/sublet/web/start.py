@@ -5,7 +5,7 @@ import asyncio
 from starlette.responses import Response
 
 from sublet.errors import Refusal
-from sublet.http.response_structs import AvailabilityShape
+from sublet.subdomains.api import AvailabilityShape
 from sublet.web.page import PageCall
 
 DOMAINS_MAX = 20

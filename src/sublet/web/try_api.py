@@ -4,13 +4,16 @@ import json
 
 from starlette.responses import Response
 
-from sublet.http.endpoints import BASE_PATH
-from sublet.http.examples import BODIES
-from sublet.http.routes import ENDPOINTS
+from sublet.operations.operation import BASE_PATH
 from sublet.web.page import PageCall
 
 
 async def show(call: PageCall) -> Response:
     """Show the form of a request."""
-    bodies = {name: json.dumps(body, indent=2, ensure_ascii=False) for name, body in BODIES.items()}
-    return call.render("try_api", endpoints=ENDPOINTS, base_path=BASE_PATH, bodies=bodies)
+    operations = [each for each in call.console.operations.values() if not each.is_open]
+    bodies = {
+        each.name: json.dumps(each.example_body, indent=2, ensure_ascii=False)
+        for each in operations
+        if each.example_body is not None
+    }
+    return call.render("try_api", operations=operations, base_path=BASE_PATH, bodies=bodies)

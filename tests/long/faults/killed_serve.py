@@ -22,14 +22,13 @@ from sublet.db import Tx, sqlite
 from sublet.db.connect import ConnectionSettings
 from sublet.db.file_watch import FileWatch
 from sublet.dns.types import Primary
-from sublet.http import subdomains as endpoints
-from sublet.http.idempotency import write_once
 from sublet.mail import mailer, smtp
+from sublet.operations.idempotency import write_once
 from sublet.primaries import primary_zone, publisher
 from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publisher_transactions import Batch, Result, record_publication
-from sublet.subdomains import published_owner_store
+from sublet.subdomains import api, published_owner_store
 from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep.sweep import sweep
 
@@ -105,9 +104,9 @@ def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> 
 
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
-        _replace(endpoints, "register", _dying_after)
+        _replace(api, "register", _dying_after)
     elif point == "not_answered":  # registered and committed, not answered
-        _replace(endpoints, "write_once", lambda _: _commit_and_die)
+        _replace(api, "write_once", lambda _: _commit_and_die)
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _dying_before)
     elif point == "written_ahead":  # A is committed, the zone is unchanged

@@ -25,9 +25,8 @@ from sublet.credits import store as credit_store
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Unavailable
-from sublet.http import subdomains as endpoints
-from sublet.http.idempotency import write_once
-from sublet.subdomains import store
+from sublet.operations.idempotency import write_once
+from sublet.subdomains import api, store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
 from support.guard_checks import (
@@ -57,7 +56,7 @@ def _read_then_write(
     """Read in an own transaction, before the writing one, what a verb reads from a store."""
     asked = getattr(module, question)
 
-    async def read_first(call: Any, status: int, verb: Any, *args: Any, **kwargs: Any) -> Any:
+    async def read_first(call: Any, verb: Any, *args: Any, **kwargs: Any) -> Any:
         found = await call.context.db.read(read, call)
         await asyncio.sleep(0.1)  # time for other requests to read
 
@@ -68,13 +67,13 @@ def _read_then_write(
             finally:
                 _seen.reset(token)
 
-        return await write_once(call, status, with_old_answer, *args, **kwargs)
+        return await write_once(call, with_old_answer, *args, **kwargs)
 
     def seen(*args: Any) -> Any:
         found = _seen.get()
         return asked(*args) if found is None else found
 
-    monkeypatch.setattr(endpoints, "write_once", read_first)
+    monkeypatch.setattr(api, "write_once", read_first)
     monkeypatch.setattr(module, question, seen)
 
 

@@ -24,8 +24,8 @@ from sublet.credits.entries import grant_credits
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
 from sublet.errors import Refusal
-from sublet.http.idempotency import WriteResult, write_once
 from sublet.migrations import upgrade
+from sublet.operations.idempotency import WriteResult, write_once
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
@@ -120,9 +120,10 @@ class Real:
                 context=SimpleNamespace(db=self.db, running_keys=set()),
                 idempotency_key=key,
                 registrant=SimpleNamespace(user=SimpleNamespace(id=self.ids[who])),
+                status=200,
                 fingerprint=sha256(repr((verb, args)).encode()).hexdigest(),
             )
-            done: WriteResult = self._loop.run_until_complete(write_once(request, 200, run))
+            done: WriteResult = self._loop.run_until_complete(write_once(request, run))
             return Got(done.outcome, replayed=done.replayed)
         except Refusal as refusal:
             return Got(refusal=refusal)

@@ -1,0 +1,197 @@
+"""The API of automatic DS, which extends the spec (docs/spec-choices.md, "Automatic DS")."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
+from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
+from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
+from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
+from sublet.errors import AccountSuspended, PreconditionFailed, SubdomainNotFound, SubdomainSuspended
+from sublet.operations import tags
+from sublet.operations.call import Answer, Call
+from sublet.operations.gates import not_sensitive
+from sublet.operations.idempotency import write_once
+from sublet.operations.operation import API, Operations, Refusals
+from sublet.operations.shapes import Body, Moment, Shape, Success, one_of
+from sublet.platform_domains.model import AUTOMATIC_DS
+from sublet.subdomains.api import if_subdomain_matches
+from sublet.subdomains.ds_sources import SOURCES as DS_SOURCES
+from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
+
+api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
+
+_OWN_NAME: Refusals = (
+    AccountSuspended,
+    PreconditionFailed,
+    SubdomainNotFound,
+    SubdomainSuspended,
+)
+
+_AUTOMATIC_DS = {
+    "policy": "all",
+    "enabled": True,
+    "bootstrap": False,
+    "ds_records": [{**DS_EXAMPLE, "source": "cds", "since": "2026-10-04T03:12:08.000000Z"}],
+    "followed_signed_at": "2026-10-04T02:00:00.000000Z",
+    "refusal": None,
+    "csync": {"followed": True, "serial": None, "signed_at": None, "refusal": None},
+}
+
+
+class SourcedDsShape(Shape):
+    """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone; null if unknown."""
+
+    key_tag: int
+    algorithm: int
+    digest_type: int
+    digest: str
+    source: Annotated[str, one_of(DS_SOURCES)] | None
+    since: Moment | None
+
+
+class CsyncRefusalShape(Shape):
+    """The refusal of the change that the zone's CSYNC record requests."""
+
+    code: Annotated[str, one_of(CSYNC_REFUSALS)]
+    message: str
+    since: Moment
+
+
+class CsyncShape(Shape):
+    """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of the last followed request."""
+
+    followed: bool
+    serial: int | None
+    signed_at: Moment | None
+    refusal: CsyncRefusalShape | None
+
+
+class DsRefusalShape(Shape):
+    """The refusal of the DS change that the zone's CDS and CDNSKEY records request."""
+
+    code: Annotated[str, one_of(DS_REFUSALS)]
+    message: str
+    since: Moment
+
+
+class AutomaticDsShape(Shape):
+    """The settings and the state of a subdomain's automatic DS.
+
+    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only), or all. `followed_signed_at` is the
+    time of the signature of the last followed request; requests with older signatures are refused.
+    """
+
+    policy: Annotated[str, one_of(AUTOMATIC_DS)]
+    enabled: bool
+    bootstrap: bool
+    ds_records: list[SourcedDsShape]
+    followed_signed_at: Moment | None
+    refusal: DsRefusalShape | None
+    csync: CsyncShape
+
+
+class AutomaticDsAnswer(Success, kw_only=True):
+    """The automatic DS of a subdomain."""
+
+    automatic_ds: AutomaticDsShape
+
+
+class AutomaticDsBody(Body):
+    """The settings of automatic DS. A member that is left out keeps its stored value."""
+
+    enabled: (
+        Annotated[
+            bool, Meta(description="True if the DS records follow CDS and CDNSKEY records of the zone.")
+        ]
+        | None
+    ) = None
+    bootstrap: (
+        Annotated[bool, Meta(description="True if CDS and CDNSKEY may add the first DS records (RFC 9615).")]
+        | None
+    ) = None
+
+
+@api.get(
+    "/subdomains/{fqdn}/automatic-ds",
+    "subdomains:read",
+    (SubdomainNotFound,),
+    example={"automatic_ds": {**_AUTOMATIC_DS, "bootstrap": True}},
+)
+async def get_automatic_ds(call: Call[None, None]) -> Answer[AutomaticDsAnswer]:
+    """Get the automatic DS.
+
+    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
+    current request is refused, if it is.
+    """
+    view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
+    return Answer(_answer(view))
+
+
+@api.write(
+    "PUT",
+    "/subdomains/{fqdn}/automatic-ds",
+    "subdomains:write",
+    _OWN_NAME,
+    gate=not_sensitive(
+        "follows only records that the name's own keys have signed, or its own nameservers have"
+    ),
+    example_body={"enabled": True, "bootstrap": False},
+    example={"automatic_ds": _AUTOMATIC_DS},
+)
+async def set_automatic_ds_(
+    call: Call[AutomaticDsBody, None],
+) -> Answer[AutomaticDsAnswer]:
+    """Turn the automatic DS on or off.
+
+    A request that removes all DS records by PUT /subdomains/{fqdn}/nameservers also turns `bootstrap` off.
+    """
+    done = await write_once(
+        call,
+        if_subdomain_matches(call, set_automatic_ds),
+        call.actor(),
+        call.path["fqdn"],
+        enabled=call.body.enabled,
+        bootstrap=call.body.bootstrap,
+    )
+    view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
+    return done.answer(_answer(view))
+
+
+def _answer(view: AutomaticDsView) -> AutomaticDsAnswer:
+    known = view.known
+    refusal = None
+    if known.refusal is not None and known.message is not None and known.refused_since is not None:
+        refusal = DsRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
+    return AutomaticDsAnswer(
+        automatic_ds=AutomaticDsShape(
+            policy=view.policy,
+            enabled=known.enabled,
+            bootstrap=known.bootstrap,
+            ds_records=[
+                SourcedDsShape(
+                    key_tag=each.record.key_tag,
+                    algorithm=each.record.algorithm,
+                    digest_type=each.record.digest_type,
+                    digest=each.record.digest,
+                    source=each.source,
+                    since=each.since,
+                )
+                for each in view.ds_records
+            ],
+            followed_signed_at=known.signed_at,
+            refusal=refusal,
+            csync=_csync(view),
+        )
+    )
+
+
+def _csync(view: AutomaticDsView) -> CsyncShape:
+    known = view.csync
+    refusal = None
+    if known.refusal is not None and known.message is not None and known.refused_since is not None:
+        refusal = CsyncRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
+    return CsyncShape(
+        followed=view.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
+    )

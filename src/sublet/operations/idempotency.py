@@ -1,0 +1,116 @@
+"""`Idempotency-Key`: a repeated request takes effect once and gets the same answer.
+
+One transaction claims the key, runs the verb and stores its outcome. A refusal rolls the transaction back, which frees the key. While a request
+is running, a second request with its key is refused in the same process; in another process the second request waits, and then gets the outcome of the first.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec
+
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import IdempotencyKeyReused
+from sublet.operations.call import Answer, Call, StructT
+from sublet.operations.idempotency_store import (
+    KeyTaken,
+    claim_key,
+    find_outcome,
+    key_in_use_refusal,
+    store_outcome,
+)
+from sublet.restrictions import UNRESTRICTED, Restrictions
+
+P = ParamSpec("P")
+CLAIM_ATTEMPTS_MAX = 3
+"""If another process commits the key during an attempt, the next attempt finds its outcome."""
+REPLAYED = {"idempotent-replayed": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The outcome of a verb, and the status of its first answer. If `replayed`, an earlier request with the same key ran the verb."""
+
+    outcome: Outcome
+    status: int
+    replayed: bool
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that mark a repeated answer."""
+        return dict(REPLAYED) if self.replayed else {}
+
+    def answer(self, body: StructT) -> Answer[StructT]:
+        """Return the answer to the request that ran the verb, or to its repetition."""
+        return Answer(body, self.headers, self.status)
+
+
+def fingerprint(
+    method: str,
+    path: str,
+    body: dict[str, Any],
+    restrictions: Restrictions = UNRESTRICTED,
+    account_id: int | None = None,
+) -> str:
+    """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
+
+    The digest includes a token's restrictions to names and its organization, so a token can't get the outcome of a token with other rights.
+    """
+    request: list[Any] = [method, path, body]
+    if not restrictions.allows_all_names:
+        request += [restrictions.names, restrictions.domains]
+    if account_id is not None:
+        request.append({"account_id": account_id})
+    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def write_once(
+    call: Call[Any, Any],
+    verb: Callable[Concatenate[Tx, P], Outcome],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> WriteResult:
+    """Run a verb in a writing transaction, or return the outcome of an earlier request with the same key.
+
+    Without a key, always run the verb.
+
+    Raises:
+        IdempotencyInProgress: a request with this key is running.
+        IdempotencyKeyReused: the key was used for another request.
+        Refusal: a refusal of the verb.
+    """
+    database = call.context.db
+    key = call.idempotency_key
+    if key is None:
+        return WriteResult(await database.write(verb, *args, **kwargs), call.status, replayed=False)
+    user_id = call.registrant.user.id
+
+    def once(tx: Tx) -> WriteResult:
+        stored = find_outcome(tx, user_id, key)
+        if stored is not None:
+            if stored.fingerprint != call.fingerprint:
+                raise IdempotencyKeyReused(
+                    "This Idempotency-Key was used for another request. Send a new key with each request."
+                )
+            return WriteResult(stored.outcome, stored.status, replayed=True)
+        claim_key(tx, user_id, key, call.fingerprint, call.status)
+        outcome = verb(tx, *args, **kwargs)
+        store_outcome(tx, user_id, key, outcome)
+        return WriteResult(outcome, call.status, replayed=False)
+
+    running = call.context.running_keys
+    if (user_id, key) in running:
+        raise key_in_use_refusal()
+    running.add((user_id, key))
+    try:
+        for _ in range(CLAIM_ATTEMPTS_MAX):
+            with suppress(KeyTaken):
+                return await database.write(once)
+        raise key_in_use_refusal()
+    finally:
+        running.discard((user_id, key))

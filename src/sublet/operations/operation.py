@@ -1,0 +1,281 @@
+"""How an operation of the API is declared: once, at its function (docs/architecture.md).
+
+The annotations of the function have the Structs of body, query and answer. Its docstring is the operation's documentation. The router, the
+OpenAPI document, the console, the client generator and the matrices of the tests read the declarations.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from sublet import errors
+from sublet.errors import Refusal
+from sublet.operations.call import Answer, OpenCall
+from sublet.operations.gates import Gate
+from sublet.operations.shapes import Body, PageQuery
+
+BASE_PATH = "/api/v1"
+"""The path of `{base_url}` (spec, part 9: one base path). Every operation under it needs a credential and answers JSON."""
+DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
+"""The paths of the documentation, which are outside of `BASE_PATH` because they need no token."""
+WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
+READ, WRITE, TICKET, AVAILABILITY, HEALTH, ADDRESS = (
+    "read",
+    "write",
+    "ticket",
+    "availability",
+    "health",
+    "address",
+)
+"""The rate classes of operations. Those of `ADDRESS` are counted for the address and network alone, like all requests."""
+
+Function = Callable[..., Awaitable[Answer[Any]]]
+"""A function that takes a `Call`, or an `OpenCall` if its surface is open."""
+FunctionT = TypeVar("FunctionT", bound=Function)
+Refusals = tuple[type[Refusal], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """What a group of operations has in common: the prefix of their paths, and whether they need no credential."""
+
+    prefix: str
+    is_open: bool = False
+
+
+API = Surface(BASE_PATH)
+AUTH = Surface("", is_open=True)
+"""The operations under `/auth/`, outside of the base path, because the spec (part 1) demands a token there."""
+
+
+class Parameter(NamedTuple):
+    """The documentation of a path parameter."""
+
+    description: str
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method on one path.
+
+    `path` has `{parameters}`, and is relative to the prefix of its surface. `scope` is the scope that a token needs, None if any token will
+    do. An operation that `needs_session` refuses tokens. `body` and `query` are the Structs of the request, None if it takes none. `answer`
+    is the Struct of the answer with `status`. `refusals` are those of the function, in the order of its checks.
+    """
+
+    surface: Surface
+    method: str
+    path: str
+    name: str
+    tag: str
+    summary: str
+    description: str
+    function: Function
+    answer: type[msgspec.Struct]
+    body: type[Body] | None
+    query: type[msgspec.Struct] | None
+    scope: str | None
+    rate_class: str
+    refusals: Refusals
+    status: int
+    needs_session: bool
+    example: Mapping[str, Any]
+    """An example of the answer, without `ok`."""
+    example_body: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """The documentation of each path parameter, in the order of the path."""
+    changes: bool = True
+    """False for a POST that only computes an answer, and changes no resource of the user."""
+    gate: Gate | None = None
+    """Whether a session needs a recent sign-in for the operation. None for a GET."""
+    told: str = ""
+    """The people who get a mail about the operation, for docs/gates.md."""
+    has_etag: bool = False
+    """True for GET of a single resource. The answer has an `ETag`, which is compared with `If-None-Match`."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the operation needs no credential."""
+        return self.surface.is_open
+
+    @property
+    def full_path(self) -> str:
+        """The path relative to the root."""
+        return self.surface.prefix + self.path
+
+    @property
+    def takes_body(self) -> bool:
+        """True if the operation reads a body."""
+        return self.method in WRITE_METHODS
+
+    @property
+    def takes_idempotency_key(self) -> bool:
+        """True if the operation reads `Idempotency-Key`. A key belongs to a user, so an open operation reads none."""
+        return self.takes_body and not self.is_open and self.changes
+
+    @property
+    def takes_if_match(self) -> bool:
+        """True if the operation compares `If-Match`, which it can refuse with `PreconditionFailed`."""
+        return errors.PreconditionFailed in self.refusals
+
+
+class Operations:
+    """The operations of a noun, or of a part of it, in the order of the documentation. Its methods are decorators that declare one.
+
+    `parameters` documents the path parameters by name. Each writing method takes `gate`, so that a new operation says whether it is
+    sensitive, and `told`, the people who get a mail about it.
+    """
+
+    def __init__(self, surface: Surface, tag: str, **parameters: Parameter) -> None:
+        self._surface = surface
+        self._tag = tag
+        self._parameters = parameters
+        self._declared: list[Operation] = []
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._declared)
+
+    def get(
+        self,
+        path: str,
+        scope: str | None = None,
+        refusals: Refusals = (),
+        *,
+        example: Mapping[str, Any],
+        rate_class: str = READ,
+        needs_session: bool = False,
+        has_etag: bool = False,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Declare an operation that reads."""
+        return self._declare(
+            "GET",
+            path,
+            scope,
+            refusals,
+            example=example,
+            rate_class=rate_class,
+            needs_session=needs_session,
+            has_etag=has_etag,
+        )
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        scope: str | None = None,
+        refusals: Refusals = (),
+        *,
+        gate: Gate,
+        example: Mapping[str, Any],
+        example_body: Mapping[str, Any],
+        told: str = "",
+        status: int = 200,
+        rate_class: str = WRITE,
+        needs_session: bool = False,
+        changes: bool = True,
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Declare an operation that writes, or computes an answer from a body (`changes=False`)."""
+        return self._declare(
+            method,
+            path,
+            scope,
+            refusals,
+            gate=gate,
+            example=example,
+            example_body=example_body,
+            told=told,
+            status=status,
+            rate_class=rate_class,
+            needs_session=needs_session,
+            changes=changes,
+        )
+
+    def _declare(
+        self,
+        method: str,
+        path: str,
+        scope: str | None,
+        refusals: Refusals,
+        *,
+        rate_class: str,
+        **declared: Any,
+    ) -> Callable[[FunctionT], FunctionT]:
+        def declare(function: FunctionT) -> FunctionT:
+            body, query, answer = _structs(function)
+            summary, _, description = inspect.cleandoc(function.__doc__ or "").partition("\n")
+            takes_cursor = query is not None and issubclass(query, PageQuery)
+            found = Operation(
+                surface=self._surface,
+                method=method,
+                path=path,
+                name=function.__name__.removesuffix("_"),
+                tag=self._tag,
+                summary=summary.removesuffix("."),
+                description=" ".join(description.split()),
+                function=function,
+                answer=answer,
+                body=body,
+                query=query,
+                scope=scope,
+                rate_class=ADDRESS if self._surface.is_open else rate_class,
+                refusals=(errors.InvalidCursor, *refusals) if takes_cursor else refusals,
+                parameters={name: each for name, each in self._parameters.items() if f"{{{name}}}" in path},
+                **{"status": 200, "needs_session": False, **declared},
+            )
+            self._declared.append(found)
+            return function
+
+        return declare
+
+
+def _structs(
+    function: Function,
+) -> tuple[type[Body] | None, type[msgspec.Struct] | None, type[msgspec.Struct]]:
+    """Return the Structs of body, query and answer of an operation's function."""
+    hints = typing.get_type_hints(function)
+    structs = [None if each is types.NoneType else each for each in typing.get_args(hints["call"])]
+    query = None if typing.get_origin(hints["call"]) is OpenCall else structs[1]
+    (answer,) = typing.get_args(hints["return"])
+    return structs[0], query, answer
+
+
+def all_refusals(operation: Operation) -> Refusals:
+    """Return every refusal that an operation may answer with, in the order in which they are checked.
+
+    The refusals of an unknown path or method are not included, because they belong to no operation.
+    """
+    found: list[type[Refusal]] = []
+    if not operation.is_open:
+        found += [
+            errors.TokenMissing,
+            errors.TokenInvalid,
+            errors.TokenExpired,
+            errors.TokenRevoked,
+            errors.SessionInvalid,
+            errors.OrganizationNotFound,
+            errors.AccountSuspended,
+            errors.TokenRestricted,
+        ]
+        if operation.takes_body:
+            found.append(errors.OriginRefused)
+    found.append(errors.RateLimited)
+    if operation.needs_session:
+        found.append(errors.SessionRequired)
+    if operation.scope is not None:
+        found += [errors.InsufficientScope, errors.InsufficientRole]
+    if operation.gate is not None and operation.gate.is_before_body:
+        found.append(errors.SignInRequired)
+    if operation.takes_body:
+        found += [errors.UnsupportedMediaType, errors.PayloadTooLarge, errors.InvalidJson]
+    found += [errors.InvalidRequest]
+    if operation.takes_idempotency_key:
+        found += [errors.IdempotencyInProgress, errors.IdempotencyKeyReused]
+    found += operation.refusals
+    found += [errors.InternalError, errors.Unavailable]
+    return tuple(dict.fromkeys(found))

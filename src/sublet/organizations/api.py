@@ -1,0 +1,641 @@
+"""The API of organizations, which extends the spec (docs/spec-choices.md, "Organizations")."""
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from sublet.accounts import membership_store
+from sublet.accounts.api import USER_EXAMPLE, UserShape
+from sublet.accounts.model import Membership
+from sublet.accounts.roles import ROLES
+from sublet.accounts.tokens.api import TokenDetailShape, token_shape
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    InsufficientRole,
+    OrganizationNotFound,
+    RateLimited,
+    SignUpClosed,
+    TokenRestricted,
+    ValidationFailed,
+)
+from sublet.ids import Position
+from sublet.operations import tags
+from sublet.operations.call import Answer, Call, OpenCall
+from sublet.operations.gates import not_sensitive, sensitive
+from sublet.operations.idempotency import write_once
+from sublet.operations.operation import API, AUTH, Operations, Parameter, Refusals
+from sublet.operations.paging import read_page
+from sublet.operations.shapes import (
+    NOW,
+    PAGE,
+    Body,
+    Id,
+    Moment,
+    NoBody,
+    PageQuery,
+    PageShape,
+    Shape,
+    Success,
+    one_of,
+)
+from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
+from sublet.organizations.create_organization import create_organization
+from sublet.organizations.find import (
+    find_organization_member,
+    find_own_membership,
+    list_own_memberships,
+    refuse_unless_owner,
+)
+from sublet.organizations.invite_member import find_invitation, invite_member, revoke_invitation
+from sublet.organizations.remove_member import remove_member
+from sublet.organizations.rename_organization import rename_organization
+from sublet.organizations.set_role import set_role
+from sublet.registry.delete_organization import delete_organization
+from sublet.sign_in.api import cookie_headers, open_for_page
+from sublet.sign_in.model import SignedIn
+from sublet.sign_up import store
+from sublet.sign_up.codes import MailedCode
+from sublet.sign_up.sign_up import code_refusal
+
+api = Operations(
+    API,
+    tags.ORGANIZATIONS,
+    id=Parameter("The organization's id.", "5"),
+    user_id=Parameter("The id of the member.", "8"),
+    invitation_id=Parameter("The invitation's id.", "4"),
+)
+
+open_api = Operations(
+    AUTH,
+    tags.OPEN_ACCOUNT,
+    code=Parameter("The code of the link in the mail.", "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk"),
+)
+
+_OF_OWNER: Refusals = (
+    AccountSuspended,
+    OrganizationNotFound,
+    Conflict,
+    InsufficientRole,
+)
+
+_ORGANIZATION: dict[str, Any] = {
+    "id": 3,
+    "name": "Example Cooperative",
+    "slug": "example-cooperative-k3x9qd",
+    "role": "owner",
+    "created_at": NOW,
+}
+
+_MEMBER: dict[str, Any] = {
+    "user_id": 8,
+    "email": "bob@example.org",
+    "name": "Bob",
+    "role": "member",
+    "created_at": NOW,
+}
+
+_INVITATION = {
+    "id": 4,
+    "email": "bob@example.org",
+    "role": "member",
+    "created_at": NOW,
+    "expires_at": "2026-11-28T09:30:00.000000Z",
+}
+
+
+Role = Annotated[str, one_of(ROLES)]
+
+
+class OrganizationDetailShape(Shape):
+    """An organization, and the role of the user in it."""
+
+    changed_by_requests: ClassVar = ("id", "name")
+
+    id: Id
+    name: str
+    slug: str
+    role: Role
+    created_at: Moment
+
+
+class OrganizationsAnswer(Success, kw_only=True):
+    """The organizations of which the user is a member, newest first."""
+
+    organizations: list[OrganizationDetailShape]
+    page: PageShape
+
+
+class OrganizationDetailAnswer(Success, kw_only=True):
+    """One organization."""
+
+    organization: OrganizationDetailShape
+
+
+class MemberShape(Shape):
+    """A member of an organization, who joined at `created_at`."""
+
+    user_id: Id
+    email: str
+    name: str
+    role: Role
+    created_at: Moment
+
+
+class MembersAnswer(Success, kw_only=True):
+    """The members of an organization, newest first."""
+
+    members: list[MemberShape]
+    page: PageShape
+
+
+class MemberAnswer(Success, kw_only=True):
+    """One member."""
+
+    member: MemberShape
+
+
+class DeletedOrganizationShape(Shape):
+    """The organization that was deleted."""
+
+    id: Id
+
+
+class DeletedOrganizationAnswer(Success, kw_only=True):
+    """The organization is deleted, and its tokens are revoked."""
+
+    deleted: DeletedOrganizationShape
+
+
+class RemovedShape(Shape):
+    """A membership that has ended."""
+
+    organization_id: Id
+    user_id: Id
+
+
+class RemovedAnswer(Success, kw_only=True):
+    """The membership has ended."""
+
+    removed: RemovedShape
+
+
+class InvitationShape(Shape):
+    """An open invitation to an organization."""
+
+    id: Id
+    email: str
+    role: Role
+    created_at: Moment
+    expires_at: Moment
+
+
+class InvitationsAnswer(Success, kw_only=True):
+    """The open invitations, newest first."""
+
+    invitations: list[InvitationShape]
+    page: PageShape
+
+
+class InvitationAnswer(Success, kw_only=True):
+    """One open invitation."""
+
+    invitation: InvitationShape
+
+
+class RevokedInvitationShape(Shape):
+    """An invitation that was revoked."""
+
+    organization_id: Id
+    id: Id
+
+
+class RevokedInvitationAnswer(Success, kw_only=True):
+    """The invitation is revoked."""
+
+    revoked: RevokedInvitationShape
+
+
+class AcceptedAnswer(Success, kw_only=True):
+    """The new member and the organization. `token` and `secret` are a new user's first token, shown only once; otherwise null."""
+
+    user: UserShape
+    organization: OrganizationDetailShape
+    token: TokenDetailShape | None
+    secret: str | None
+
+
+WantedRole = Annotated[str, Meta(extra_json_schema={"enum": list(ROLES)})]
+
+
+class OrganizationBody(Body):
+    """The name of an organization."""
+
+    required_members: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+
+
+class InvitationBody(Body):
+    """An invitation to an organization."""
+
+    required_members: ClassVar[tuple[str, ...]] = ("email", "role")
+
+    email: (
+        Annotated[str, Meta(max_length=254, description="The address that gets the invitation.")] | None
+    ) = None
+    role: WantedRole | None = None
+
+
+class DeleteOrganizationBody(Body):
+    """The deletion of an organization."""
+
+    confirm: Annotated[str, Meta(max_length=64, description="The organization's slug.")] | None = None
+
+
+class RoleBody(Body):
+    """The new role of a member."""
+
+    required_members: ClassVar[tuple[str, ...]] = ("role",)
+
+    role: WantedRole | None = None
+
+
+class AcceptBody(Body):
+    """The acceptance of an invitation."""
+
+    name: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="The name of a new user; by default the part of the address before the `@`.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+def organization_shape(membership: Membership) -> OrganizationDetailShape:
+    """Return the shape of a membership's organization, with the member's role."""
+    found = membership.organization
+    return OrganizationDetailShape(
+        id=found.id, name=found.name, slug=found.slug, role=membership.role, created_at=found.created_at
+    )
+
+
+def member_shape(membership: Membership) -> MemberShape:
+    """Return the shape of a member of an organization."""
+    user = membership.user
+    return MemberShape(
+        user_id=user.id,
+        email=user.email,
+        name=user.name,
+        role=membership.role,
+        created_at=membership.created_at,
+    )
+
+
+def invitation_shape(code: MailedCode) -> InvitationShape:
+    """Return the shape of an open invitation to an organization, without its code."""
+    return InvitationShape.of(code)
+
+
+@open_api.write(
+    "POST",
+    "/auth/invitations/{code}/accept",
+    None,
+    (SignUpClosed, ValidationFailed),
+    status=201,
+    gate=not_sensitive("the mailed code proves the address; an owner invited it behind the gate"),
+    told="the owners, with the new one",
+    example_body={"name": "Bob"},
+    example={
+        "user": {**USER_EXAMPLE, "id": 8, "email": "bob@example.org", "name": "Bob"},
+        "organization": {**_ORGANIZATION, "role": "member"},
+        "token": None,
+        "secret": None,
+    },
+)
+async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[AcceptedAnswer]:
+    """Accept an invitation to an organization.
+
+    Takes the code of the link in the mail, which proves the address, so no token is needed. For an address without an account, opens an
+    account for a user with this `name`, and returns the first token. Only this answer shows the secret. If a page of the service sends the
+    request, the answer also sets the cookie of a session. For an address with an account, `token` and `secret` are null.
+    """
+    actor = call.client.system_actor("invitation", call.request_id)
+    may_open = opens_accounts(call.context.settings)
+
+    def verb(tx: Tx) -> tuple[Accepted, SignedIn | None] | None:
+        done = accept_invitation(tx, actor, call.path["code"], call.body.name, opens_accounts=may_open)
+        if done is None:
+            return None
+        return done, open_for_page(tx, call, done.member.user) if done.issued is not None else None
+
+    accepted = await call.context.db.write(verb)
+    if accepted is None:
+        raise code_refusal()
+    done, signed_in = accepted
+    issued = done.issued
+    return Answer(
+        AcceptedAnswer(
+            user=UserShape.of(done.member.user),
+            organization=organization_shape(done.membership),
+            token=token_shape(issued.token, done.member.user) if issued is not None else None,
+            secret=issued.secret.reveal() if issued is not None else None,
+        ),
+        cookie_headers(call, signed_in),
+    )
+
+
+def _with_user_as_outcome(verb: Callable[..., object]) -> Callable[..., Outcome]:
+    """Return a verb with the acting user as its outcome. The handlers find the changed objects by the ids in the path."""
+
+    def run(tx: Tx, actor: Actor, /, *args: Any) -> Outcome:
+        verb(tx, actor, *args)
+        return Outcome(actor.user_id or 0)
+
+    return run
+
+
+async def _read_organization(call: Call[Any, Any], identifier: str) -> OrganizationDetailAnswer:
+    membership = await call.context.db.read(find_own_membership, call.actor(), identifier)
+    return OrganizationDetailAnswer(organization=organization_shape(membership))
+
+
+@api.get(
+    "/organizations",
+    "account:read",
+    example={"organizations": [_ORGANIZATION], "page": PAGE},
+)
+async def list_organizations(call: Call[None, PageQuery]) -> Answer[OrganizationsAnswer]:
+    """List the user's organizations.
+
+    Returns the organizations of which the user is a member, with the user's role, newest first. A token for an organization lists only
+    this organization.
+    """
+    actor = call.actor()
+
+    def find(
+        tx: Tx, limit: int, after: Position | None
+    ) -> Iterator[tuple[Position, OrganizationDetailShape]]:
+        for each in list_own_memberships(tx, actor, limit, after):
+            at = each.organization.created_at
+            yield Position(at, each.organization.id), organization_shape(each)
+
+    items, page, headers = await read_page(call, "organizations", find)
+    return Answer(OrganizationsAnswer(organizations=items, page=page), headers)
+
+
+@api.write(
+    "POST",
+    "/organizations",
+    "organization:write",
+    (AccountSuspended, TokenRestricted, ValidationFailed, Conflict),
+    status=201,
+    gate=not_sensitive("gives power over a new, empty organization to the user alone"),
+    example_body={"name": "Example Cooperative"},
+    example={"organization": _ORGANIZATION},
+)
+async def create_organization_(
+    call: Call[OrganizationBody, None],
+) -> Answer[OrganizationDetailAnswer]:
+    """Create an organization.
+
+    The user becomes its owner. An organization has its own names, credits, free quota and tickets. Tokens with its `organization_id` act
+    for it.
+    """
+    created_max = call.context.settings.organizations_per_user
+
+    def verb(tx: Tx) -> Outcome:
+        return Outcome(create_organization(tx, call.actor(), call.body.name, created_max=created_max).id)
+
+    done = await write_once(call, verb)
+    return done.answer(await _read_organization(call, str(done.outcome.id)))
+
+
+@api.get(
+    "/organizations/{id}",
+    "account:read",
+    (OrganizationNotFound,),
+    has_etag=True,
+    example={"organization": _ORGANIZATION},
+)
+async def get_organization(call: Call[None, None]) -> Answer[OrganizationDetailAnswer]:
+    """Get an organization.
+
+    Returns the organization with this id, and the user's role in it.
+    """
+    return Answer(await _read_organization(call, call.path["id"]))
+
+
+@api.write(
+    "PATCH",
+    "/organizations/{id}",
+    "organization:write",
+    (AccountSuspended, OrganizationNotFound, InsufficientRole, ValidationFailed),
+    gate=not_sensitive("changes a shown name, and no right"),
+    example_body={"name": "Example Collective"},
+    example={"organization": {**_ORGANIZATION, "name": "Example Collective"}},
+)
+async def change_organization(
+    call: Call[OrganizationBody, None],
+) -> Answer[OrganizationDetailAnswer]:
+    """Rename an organization.
+
+    Only owners may rename it. The slug doesn't change.
+    """
+    done = await write_once(
+        call, _with_user_as_outcome(rename_organization), call.actor(), call.path["id"], call.body.name
+    )
+    return done.answer(await _read_organization(call, call.path["id"]))
+
+
+@api.get(
+    "/organizations/{id}/members",
+    "account:read",
+    (OrganizationNotFound,),
+    example={"members": [_MEMBER], "page": PAGE},
+)
+async def list_members(call: Call[None, PageQuery]) -> Answer[MembersAnswer]:
+    """List the members of an organization.
+
+    Returns the members with their roles, newest first.
+    """
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, MemberShape]]:
+        own = find_own_membership(tx, call.actor(), call.path["id"])
+        for each in membership_store.list_members(tx, own.organization.id, limit, after):
+            yield Position(each.created_at, each.user.id), member_shape(each)
+
+    items, page, headers = await read_page(call, "members", find)
+    return Answer(MembersAnswer(members=items, page=page), headers)
+
+
+@api.write(
+    "PATCH",
+    "/organizations/{id}/members/{user_id}",
+    "organization:write",
+    (*_OF_OWNER, ValidationFailed),
+    gate=sensitive("gives a person power"),
+    told="the owners, and the member",
+    example_body={"role": "billing"},
+    example={"member": {**_MEMBER, "role": "billing"}},
+)
+async def change_member(call: Call[RoleBody, None]) -> Answer[MemberAnswer]:
+    """Change the role of a member.
+
+    Only owners may change roles. The new role takes effect with the member's next request.
+    """
+    path = call.path
+    done = await write_once(
+        call,
+        _with_user_as_outcome(set_role),
+        call.actor(),
+        path["id"],
+        path["user_id"],
+        call.body.role,
+    )
+
+    def read(tx: Tx) -> Membership:
+        return find_organization_member(
+            tx, find_own_membership(tx, call.actor(), path["id"]).organization.id, path["user_id"]
+        )
+
+    member = await call.context.db.read(read)
+    return done.answer(MemberAnswer(member=member_shape(member)))
+
+
+@api.write(
+    "DELETE",
+    "/organizations/{id}/members/{user_id}",
+    "organization:write",
+    _OF_OWNER,
+    gate=sensitive("takes a person's power away"),
+    told="the owners, and the removed member",
+    example_body={},
+    example={"removed": {"organization_id": 3, "user_id": 8}},
+)
+async def remove_member_(call: Call[NoBody, None]) -> Answer[RemovedAnswer]:
+    """Remove a member, or leave.
+
+    Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the organization. The last owner can't
+    be removed.
+    """
+    path = call.path
+    done = await write_once(
+        call, _with_user_as_outcome(remove_member), call.actor(), path["id"], path["user_id"]
+    )
+    removed = RemovedShape(organization_id=int(path["id"]), user_id=int(path["user_id"]))
+    return done.answer(RemovedAnswer(removed=removed))
+
+
+@api.get(
+    "/organizations/{id}/invitations",
+    "organization:write",
+    (OrganizationNotFound, InsufficientRole),
+    example={"invitations": [_INVITATION], "page": PAGE},
+)
+async def list_invitations(call: Call[None, PageQuery]) -> Answer[InvitationsAnswer]:
+    """List the open invitations.
+
+    Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
+    """
+
+    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, InvitationShape]]:
+        own = find_own_membership(tx, call.actor(), call.path["id"])
+        refuse_unless_owner(own)
+        for each in store.list_open_invitations(tx, own.organization.id, limit, after):
+            yield Position(each.created_at, each.id), invitation_shape(each)
+
+    items, page, headers = await read_page(call, "invitations", find)
+    return Answer(InvitationsAnswer(invitations=items, page=page), headers)
+
+
+@api.write(
+    "POST",
+    "/organizations/{id}/invitations",
+    "organization:write",
+    (*_OF_OWNER, ValidationFailed, RateLimited),
+    status=201,
+    gate=sensitive("gives a person power"),
+    told="the invited address",
+    example_body={"email": "bob@example.org", "role": "member"},
+    example={"invitation": _INVITATION},
+)
+async def invite_member_(call: Call[InvitationBody, None]) -> Answer[InvitationAnswer]:
+    """Invite a person.
+
+    Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether the address has an account. A new
+    invitation replaces an open invitation to the same address.
+    """
+    organization_id, body = call.path["id"], call.body
+
+    def verb(tx: Tx) -> Outcome:
+        added = invite_member(
+            tx, call.actor(), organization_id, body.email, body.role, call.client.public_url
+        )
+        return Outcome(added.id)
+
+    def read(tx: Tx) -> InvitationShape:
+        own = find_own_membership(tx, call.actor(), organization_id)
+        return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
+
+    done = await write_once(call, verb)
+    return done.answer(InvitationAnswer(invitation=await call.context.db.read(read)))
+
+
+@api.write(
+    "DELETE",
+    "/organizations/{id}/invitations/{invitation_id}",
+    "organization:write",
+    _OF_OWNER,
+    gate=not_sensitive("only takes back what was offered"),
+    example_body={},
+    example={"revoked": {"organization_id": 3, "id": 4}},
+)
+async def revoke_invitation_(call: Call[NoBody, None]) -> Answer[RevokedInvitationAnswer]:
+    """Revoke an invitation.
+
+    Only owners may revoke it. Its link becomes invalid.
+    """
+    path = call.path
+    done = await write_once(
+        call,
+        _with_user_as_outcome(revoke_invitation),
+        call.actor(),
+        path["id"],
+        path["invitation_id"],
+    )
+    revoked = RevokedInvitationShape(organization_id=int(path["id"]), id=int(path["invitation_id"]))
+    return done.answer(RevokedInvitationAnswer(revoked=revoked))
+
+
+@api.write(
+    "DELETE",
+    "/organizations/{id}",
+    "organization:write",
+    (*_OF_OWNER, ValidationFailed),
+    gate=sensitive("deletes an organization with its names and credits"),
+    told="the other members",
+    example_body={"confirm": "example-cooperative-k3x9qd"},
+    example={"deleted": {"id": 3}},
+)
+async def delete_organization_(
+    call: Call[DeleteOrganizationBody, None],
+) -> Answer[DeletedOrganizationAnswer]:
+    """Delete an organization.
+
+    Only owners may delete it. Requires its slug as `confirm`. Ends all memberships, revokes its tokens, and mails all members. Its names leave
+    the DNS and can't be restored, and its credits are lost. Without `confirm` the answer (409) has the numbers.
+    """
+    path = call.path
+    done = await write_once(call, delete_organization, call.actor(), path["id"], call.body.confirm)
+    deleted = DeletedOrganizationShape(id=int(path["id"]))
+    return done.answer(DeletedOrganizationAnswer(deleted=deleted))

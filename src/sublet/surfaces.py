@@ -1,0 +1,44 @@
+"""Every operation, by its surface, in the order of the documentation. The operations of a noun are in its `api.py`."""
+
+from itertools import chain
+
+from sublet.accounts import api as accounts
+from sublet.accounts.tokens import api as tokens
+from sublet.automatic_ds import api as automatic_ds
+from sublet.credits import api as credits_
+from sublet.health import api as health
+from sublet.operations.operation import Operation
+from sublet.organizations import api as organizations
+from sublet.platform_domains import api as platform_domains
+from sublet.sign_in import api as sign_in
+from sublet.sign_in.devices import api as devices
+from sublet.sign_up import api as sign_up
+from sublet.subdomains import api as subdomains
+from sublet.subdomains.transfers import api as transfers
+from sublet.tickets import api as tickets
+
+API_OPERATIONS: tuple[Operation, ...] = tuple(
+    chain(
+        accounts.api,
+        credits_.api,
+        platform_domains.api,
+        subdomains.usage,
+        tokens.api,
+        organizations.api,
+        sign_in.sessions,
+        sign_in.passkeys,
+        devices.api,
+        subdomains.api,
+        health.api,
+        subdomains.dates,
+        automatic_ds.api,
+        transfers.api,
+        tickets.api,
+    )
+)
+"""The operations under the base path, in the order of part 4 of the spec."""
+AUTH_OPERATIONS: tuple[Operation, ...] = tuple(
+    chain(sign_up.open_api, organizations.open_api, sign_in.open_api, devices.open_api)
+)
+"""The operations under `/auth/`, which need no token."""
+OPERATIONS = (*API_OPERATIONS, *AUTH_OPERATIONS)
