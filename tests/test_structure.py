@@ -118,7 +118,7 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
         "sign_in/change_account.py",  # the codes for a person's new address
         "subdomains/transfers/find.py",  # to whose address a name is offered
         "organizations/find.py",  # a member's organizations
-        "http/organizations.py",  # the outcome of a change that the path names
+        "organizations/api.py",  # the outcome of a change that the path names
         "registry/delete_own_user.py",  # the person whom the request deletes
         "subdomains/register.py",  # whether the audit names the holder too
     }

@@ -1,8 +1,7 @@
 """Refusals: a class for each error code, in few categories.
 
 A refusal is a correct answer that says what is wrong and what to do. A refusal inside a verb rolls back the transaction, so the verb changes
-nothing. Every other exception is a fault: it is logged in full and answered without details. `http/errors.py` maps categories to statuses
-and adds the codes that only HTTP has. docs/errors.md lists every code, and a test compares the list with the classes.
+nothing. Every other exception is a fault: it is logged in full and answered without details. `http/errors.py` maps categories to statuses. docs/errors.md lists every code, and a test compares the list with the classes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ import pytest
 
 from sublet.config import REMOVED_SETTINGS, PrimarySettings
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES, Refusal
-from sublet.http.errors import HTTP_REFUSALS, status_of
+from sublet.http.errors import status_of
 from sublet.surfaces import OPERATIONS
 from support.running_service import RunningService
 
@@ -65,7 +65,7 @@ def _default(field: Field[object]) -> str:
 
 
 def test_every_error_code_is_explained_with_its_status() -> None:
-    codes = {each.code: str(status_of(each)) for each in {*refusals(), *HTTP_REFUSALS}}
+    codes = {each.code: str(status_of(each)) for each in refusals()}
     field_codes = dict.fromkeys(FIELD_CODES, "422") | dict.fromkeys(MALFORMED_FIELD_CODES, "400")
     told = {
         row[0].strip("`"): row[1] for row in rows(page("errors.md")) if re.fullmatch(r"`[a-z_]+`", row[0])

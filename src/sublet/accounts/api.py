@@ -1,6 +1,6 @@
 """The API of the own account: data, reminders, address, activity, export, deletion (docs/spec-choices.md, "Activity")."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -29,7 +29,7 @@ from sublet.operations.call import Answer, Call
 from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, Operations
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NEXT_YEAR,
     NOW,
@@ -448,7 +448,7 @@ def _require_all_rights(call: Call[Any, Any]) -> None:
         "page": PAGE,
     },
 )
-async def activity(call: Call[None, ActivityQuery]) -> Answer[ActivityAnswer]:
+def activity(tx: Tx, call: Call[None, ActivityQuery]) -> Answer[ActivityAnswer]:
     """List the activity of the account.
 
     Returns what the user did, with token and address, and what the operator and the system did to the account, its names, tokens and tickets.
@@ -459,13 +459,10 @@ async def activity(call: Call[None, ActivityQuery]) -> Answer[ActivityAnswer]:
     wanted = ActivityFilter(query.action, query.token_id, query.since, query.until)
     user_id, account = call.registrant.user.id, call.registrant.account
     account_id = account.id if account is not None else None
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, ActivityShape]]:
-        before_id = after.id if after is not None else None
-        for each in list_activity(tx, user_id, wanted, limit, before_id, account_id=account_id):
-            yield Position(each.at, each.id), ActivityShape.of(each)
-
-    items, page, headers = await read_page(call, "activity", find)
+    paging = Paging[ActivityShape](call, "activity")
+    before_id = paging.after.id if paging.after is not None else None
+    found = list_activity(tx, user_id, wanted, paging.limit, before_id, account_id=account_id)
+    items, page, headers = paging.take((Position(each.at, each.id), ActivityShape.of(each)) for each in found)
     return Answer(ActivityAnswer(activity=items, page=page), headers)
 
 

@@ -8,6 +8,7 @@ from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
 from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
+from sublet.db import Tx
 from sublet.errors import AccountSuspended, PreconditionFailed, SubdomainNotFound, SubdomainSuspended
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
@@ -119,14 +120,13 @@ class AutomaticDsBody(Body):
     (SubdomainNotFound,),
     example={"automatic_ds": {**_AUTOMATIC_DS, "bootstrap": True}},
 )
-async def get_automatic_ds(call: Call[None, None]) -> Answer[AutomaticDsAnswer]:
+def get_automatic_ds(tx: Tx, call: Call[None, None]) -> AutomaticDsAnswer:
     """Get the automatic DS.
 
     Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
     current request is refused, if it is.
     """
-    view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
-    return Answer(_answer(view))
+    return _answer(view_automatic_ds(tx, call.actor(), call.path["fqdn"]))
 
 
 @api.write(

@@ -1,6 +1,5 @@
 """The API of credits and payments (spec, part 4, "Account and credits")."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 from sublet.credits import store
@@ -10,7 +9,7 @@ from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.operation import API, Operations
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,
     PAGE,
@@ -77,18 +76,14 @@ class PaymentsAnswer(Success, kw_only=True):
         "packages": [{"id": 1, "name": "Starter", "credits": 100, "price": "9.00", "currency": "EUR"}],
     },
 )
-async def credits_(call: Call[None, None]) -> Answer[CreditsAnswer]:
+def credits_(tx: Tx, call: Call[None, None]) -> CreditsAnswer:
     """Get the balance and the packages.
 
     Returns the user's balance in credits, and the packages of credits on sale.
     """
-    holder_id = call.registrant.holder.id
-
-    def read(tx: Tx) -> CreditsAnswer:
-        packages = [PackageShape.of(package) for package in store.list_packages(tx)]
-        return CreditsAnswer(credit_balance=store.find_balance(tx, holder_id), packages=packages)
-
-    return Answer(await call.context.db.read(read))
+    packages = [PackageShape.of(each) for each in store.list_packages(tx)]
+    balance = store.find_balance(tx, call.registrant.holder.id)
+    return CreditsAnswer(credit_balance=balance, packages=packages)
 
 
 @api.get(
@@ -112,16 +107,14 @@ async def credits_(call: Call[None, None]) -> Answer[CreditsAnswer]:
         "page": PAGE,
     },
 )
-async def payments(call: Call[None, PageQuery]) -> Answer[PaymentsAnswer]:
+def payments(tx: Tx, call: Call[None, PageQuery]) -> Answer[PaymentsAnswer]:
     """List the payments.
 
     Returns purchases, charges, refunds, grants and adjustments of credits, newest first.
     """
-    actor = call.actor()
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, PaymentShape]]:
-        for each in store.list_own_entries(tx, actor, limit, after):
-            yield Position(each.created_at, each.id), PaymentShape.of(each)
-
-    items, page, headers = await read_page(call, "payments", find)
+    paging = Paging[PaymentShape](call, "payments")
+    found = store.list_own_entries(tx, call.actor(), paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), PaymentShape.of(each)) for each in found
+    )
     return Answer(PaymentsAnswer(payments=items, page=page), headers)

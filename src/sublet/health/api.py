@@ -182,14 +182,14 @@ async def check_first(
     (SubdomainNotFound,),
     example={"health": _HEALTH},
 )
-async def get_health(call: Call[None, None]) -> Answer[HealthAnswer]:
+def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
     """Get the health of a subdomain's delegation.
 
     Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. The delegation is
     checked minutes after each change, then daily, and more often while the name is broken.
     """
-    view = await call.context.db.read(view_health, call.actor(), call.path["fqdn"])
-    return Answer(_answer(view, checks_enabled=call.context.checker is not None))
+    view = view_health(tx, call.actor(), call.path["fqdn"])
+    return _answer(view, checks_enabled=call.context.checker is not None)
 
 
 @api.write(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 import structlog
 from starlette.datastructures import Headers
 
@@ -155,9 +156,7 @@ class Calls:
             _authorize(operation, registrant)
             await self._check_gate(operation, registrant, sent)
             call = await self._read(sent, operation, registrant)
-            answer = await (
-                self._call_with_timeout(operation, call) if operation.takes_body else operation.function(call)
-            )
+            answer = await self._run(operation, call)
         except Refusal:
             await self._count_as_write(sent, counted, registrant)
             raise
@@ -180,15 +179,19 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
-    async def _call_with_timeout(self, operation: Operation, call: Call[Any, Any]) -> Answer[Any]:
-        """Run a handler that writes, with a timeout, because it may wait for locks. Reads have the timeouts of the database.
+    async def _run(self, operation: Operation, call: Call[Any, Any]) -> Answer[Any]:
+        """Run an operation. Those that write have a timeout, because they may wait for locks. Reads have the timeouts of the database.
 
         Raises:
             Unavailable: the timeout expired. A write that the database has accepted still takes effect.
         """
+        if operation.reads:
+            read: Answer[Any] | msgspec.Struct = await self.context.db.read(operation.function, call)
+            return read if isinstance(read, Answer) else Answer(read)
         try:
-            async with asyncio.timeout(self._timeout_seconds) as timeout:
-                return await operation.function(call)
+            async with asyncio.timeout(self._timeout_seconds if operation.takes_body else None) as timeout:
+                answer: Answer[Any] = await operation.function(call)
+                return answer
         except TimeoutError:
             if not timeout.expired():
                 raise

@@ -1,4 +1,4 @@
-"""Convert refusals to HTTP answers: statuses, the envelope, and the refusals that only HTTP has.
+"""Convert refusals to HTTP answers: statuses and the envelope.
 
 Every failure has the members `ok`, `error`, `message`, `errors`, `details` and `request_id` (docs/spec-choices.md, "Base, envelope,
 errors"), and `quote` if it is about a price. With `Accept: application/problem+json` it has the members of RFC 9457 too.
@@ -12,8 +12,6 @@ import msgspec
 
 from sublet.errors import (
     Category,
-    IdempotencyInProgress,
-    IdempotencyKeyReused,
     InternalError,
     MethodNotAllowed,
     PayloadTooLarge,
@@ -56,16 +54,6 @@ _STATUS: dict[type[Refusal], int] = {
     UriTooLong: 414,
     UnsupportedMediaType: 415,
 }
-HTTP_REFUSALS: tuple[type[Refusal], ...] = (
-    MethodNotAllowed,
-    PayloadTooLarge,
-    UnsupportedMediaType,
-    IdempotencyKeyReused,
-    IdempotencyInProgress,
-    PreconditionFailed,
-    InternalError,
-)
-"""The refusals that only HTTP has; `sublet.errors` has the others."""
 
 
 def status_of(refusal: type[Refusal]) -> int:

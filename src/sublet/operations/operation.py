@@ -7,7 +7,7 @@ OpenAPI document, the console, the client generator and the matrices of the test
 import inspect
 import types
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ import msgspec
 
 from sublet import errors
 from sublet.errors import Refusal
-from sublet.operations.call import Answer, OpenCall
+from sublet.operations.call import OpenCall
 from sublet.operations.gates import Gate
 from sublet.operations.shapes import Body, PageQuery
 
@@ -34,8 +34,14 @@ READ, WRITE, TICKET, AVAILABILITY, HEALTH, ADDRESS = (
 )
 """The rate classes of operations. Those of `ADDRESS` are counted for the address and network alone, like all requests."""
 
-Function = Callable[..., Awaitable[Answer[Any]]]
-"""A function that takes a `Call`, or an `OpenCall` if its surface is open."""
+Function = Callable[..., Any]
+"""The function of an operation. It has one of two forms:
+
+- `def get_ticket(tx: Tx, call: Call[None, None]) -> TicketAnswer` reads in one transaction, on a thread. It may also return an `Answer`.
+- `async def open_ticket(call: Call[TicketBody, None]) -> Answer[TicketAnswer]` writes, waits, or asks the network.
+
+If its surface is open, it takes an `OpenCall`.
+"""
 FunctionT = TypeVar("FunctionT", bound=Function)
 Refusals = tuple[type[Refusal], ...]
 
@@ -103,6 +109,11 @@ class Operation:
     def is_open(self) -> bool:
         """True if the operation needs no credential."""
         return self.surface.is_open
+
+    @property
+    def reads(self) -> bool:
+        """True if the function reads in a transaction that its caller begins."""
+        return not inspect.iscoroutinefunction(self.function)
 
     @property
     def full_path(self) -> str:
@@ -241,7 +252,7 @@ def _structs(
     hints = typing.get_type_hints(function)
     structs = [None if each is types.NoneType else each for each in typing.get_args(hints["call"])]
     query = None if typing.get_origin(hints["call"]) is OpenCall else structs[1]
-    (answer,) = typing.get_args(hints["return"])
+    answer, *_ = typing.get_args(hints["return"]) or (hints["return"],)
     return structs[0], query, answer
 
 

@@ -1,6 +1,6 @@
 """The API of organizations, which extends the spec (docs/spec-choices.md, "Organizations")."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -29,7 +29,7 @@ from sublet.operations.call import Answer, Call, OpenCall
 from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, AUTH, Operations, Parameter, Refusals
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,
     PAGE,
@@ -364,9 +364,10 @@ def _with_user_as_outcome(verb: Callable[..., object]) -> Callable[..., Outcome]
     return run
 
 
-async def _read_organization(call: Call[Any, Any], identifier: str) -> OrganizationDetailAnswer:
-    membership = await call.context.db.read(find_own_membership, call.actor(), identifier)
-    return OrganizationDetailAnswer(organization=organization_shape(membership))
+def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> OrganizationDetailAnswer:
+    return OrganizationDetailAnswer(
+        organization=organization_shape(find_own_membership(tx, call.actor(), identifier))
+    )
 
 
 @api.get(
@@ -374,22 +375,18 @@ async def _read_organization(call: Call[Any, Any], identifier: str) -> Organizat
     "account:read",
     example={"organizations": [_ORGANIZATION], "page": PAGE},
 )
-async def list_organizations(call: Call[None, PageQuery]) -> Answer[OrganizationsAnswer]:
+def list_organizations(tx: Tx, call: Call[None, PageQuery]) -> Answer[OrganizationsAnswer]:
     """List the user's organizations.
 
     Returns the organizations of which the user is a member, with the user's role, newest first. A token for an organization lists only
     this organization.
     """
-    actor = call.actor()
-
-    def find(
-        tx: Tx, limit: int, after: Position | None
-    ) -> Iterator[tuple[Position, OrganizationDetailShape]]:
-        for each in list_own_memberships(tx, actor, limit, after):
-            at = each.organization.created_at
-            yield Position(at, each.organization.id), organization_shape(each)
-
-    items, page, headers = await read_page(call, "organizations", find)
+    paging = Paging[OrganizationDetailShape](call, "organizations")
+    found = list_own_memberships(tx, call.actor(), paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.organization.created_at, each.organization.id), organization_shape(each))
+        for each in found
+    )
     return Answer(OrganizationsAnswer(organizations=items, page=page), headers)
 
 
@@ -417,7 +414,7 @@ async def create_organization_(
         return Outcome(create_organization(tx, call.actor(), call.body.name, created_max=created_max).id)
 
     done = await write_once(call, verb)
-    return done.answer(await _read_organization(call, str(done.outcome.id)))
+    return done.answer(await call.context.db.read(_answer, call, str(done.outcome.id)))
 
 
 @api.get(
@@ -427,12 +424,12 @@ async def create_organization_(
     has_etag=True,
     example={"organization": _ORGANIZATION},
 )
-async def get_organization(call: Call[None, None]) -> Answer[OrganizationDetailAnswer]:
+def get_organization(tx: Tx, call: Call[None, None]) -> OrganizationDetailAnswer:
     """Get an organization.
 
     Returns the organization with this id, and the user's role in it.
     """
-    return Answer(await _read_organization(call, call.path["id"]))
+    return _answer(tx, call, call.path["id"])
 
 
 @api.write(
@@ -454,7 +451,7 @@ async def change_organization(
     done = await write_once(
         call, _with_user_as_outcome(rename_organization), call.actor(), call.path["id"], call.body.name
     )
-    return done.answer(await _read_organization(call, call.path["id"]))
+    return done.answer(await call.context.db.read(_answer, call, call.path["id"]))
 
 
 @api.get(
@@ -463,18 +460,17 @@ async def change_organization(
     (OrganizationNotFound,),
     example={"members": [_MEMBER], "page": PAGE},
 )
-async def list_members(call: Call[None, PageQuery]) -> Answer[MembersAnswer]:
+def list_members(tx: Tx, call: Call[None, PageQuery]) -> Answer[MembersAnswer]:
     """List the members of an organization.
 
     Returns the members with their roles, newest first.
     """
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, MemberShape]]:
-        own = find_own_membership(tx, call.actor(), call.path["id"])
-        for each in membership_store.list_members(tx, own.organization.id, limit, after):
-            yield Position(each.created_at, each.user.id), member_shape(each)
-
-    items, page, headers = await read_page(call, "members", find)
+    paging = Paging[MemberShape](call, "members")
+    own = find_own_membership(tx, call.actor(), call.path["id"])
+    found = membership_store.list_members(tx, own.organization.id, paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.user.id), member_shape(each)) for each in found
+    )
     return Answer(MembersAnswer(members=items, page=page), headers)
 
 
@@ -542,19 +538,18 @@ async def remove_member_(call: Call[NoBody, None]) -> Answer[RemovedAnswer]:
     (OrganizationNotFound, InsufficientRole),
     example={"invitations": [_INVITATION], "page": PAGE},
 )
-async def list_invitations(call: Call[None, PageQuery]) -> Answer[InvitationsAnswer]:
+def list_invitations(tx: Tx, call: Call[None, PageQuery]) -> Answer[InvitationsAnswer]:
     """List the open invitations.
 
     Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
     """
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, InvitationShape]]:
-        own = find_own_membership(tx, call.actor(), call.path["id"])
-        refuse_unless_owner(own)
-        for each in store.list_open_invitations(tx, own.organization.id, limit, after):
-            yield Position(each.created_at, each.id), invitation_shape(each)
-
-    items, page, headers = await read_page(call, "invitations", find)
+    paging = Paging[InvitationShape](call, "invitations")
+    own = find_own_membership(tx, call.actor(), call.path["id"])
+    refuse_unless_owner(own)
+    found = store.list_open_invitations(tx, own.organization.id, paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), invitation_shape(each)) for each in found
+    )
     return Answer(InvitationsAnswer(invitations=items, page=page), headers)
 
 

@@ -1,13 +1,11 @@
 """The API of platform domains (spec, part 4, "Account and credits")."""
 
-from collections.abc import Iterator
-
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.operation import API, Operations
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     PAGE,
     Count,
@@ -103,18 +101,17 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
         "page": PAGE,
     },
 )
-async def platform_domains(call: Call[None, PageQuery]) -> Answer[PlatformDomainsAnswer]:
+def platform_domains(tx: Tx, call: Call[None, PageQuery]) -> Answer[PlatformDomainsAnswer]:
     """List the platform domains.
 
     Returns the domains under which this account may register names, with their modes and prices.
     """
-    actor, organization_id = call.actor(), call.registrant.organization.id
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, PlatformDomainShape]]:
-        visible = store.list_visible(tx, actor, organization_id, limit, after)
-        offers = store.list_offers_of(tx, [each.id for each in visible])
-        for each in visible:
-            yield Position(each.created_at, each.id), platform_domain_shape(each, offers.get(each.id, []))
-
-    items, page, headers = await read_page(call, "platform_domains", find)
+    paging = Paging[PlatformDomainShape](call, "platform_domains")
+    organization_id = call.registrant.organization.id
+    visible = store.list_visible(tx, call.actor(), organization_id, paging.limit, paging.after)
+    offers = store.list_offers_of(tx, [each.id for each in visible])
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), platform_domain_shape(each, offers.get(each.id, [])))
+        for each in visible
+    )
     return Answer(PlatformDomainsAnswer(platform_domains=items, page=page), headers)

@@ -1,9 +1,7 @@
 """The API of signing in: by mail, by passkey, and the sessions and passkeys of a user (docs/api.md, "Sign in")."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -29,7 +27,7 @@ from sublet.operations.client import Client, is_from_site, refuse_other_sites
 from sublet.operations.gates import FOR_OTHER_SESSIONS, not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, AUTH, Operations, Parameter
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.session_cookie import CLEARED_COOKIE, set_cookie
 from sublet.operations.shapes import (
     NOW,
@@ -371,23 +369,22 @@ def cookie_headers(call: OpenCall[Any], done: SignedIn | None) -> dict[str, str]
     needs_session=True,
     example={"sessions": [_SESSION], "page": PAGE},
 )
-async def list_sessions(call: Call[None, PageQuery]) -> Answer[SessionsAnswer]:
+def list_sessions(tx: Tx, call: Call[None, PageQuery]) -> Answer[SessionsAnswer]:
     """List sessions.
 
     Returns the browsers in which the user is signed in, newest first.
     """
     idle = timedelta(hours=call.context.settings.session_idle_hours)
-    user_id, current_id = call.registrant.user.id, _current_id(call)
-
-    def is_live(session: Session, tx: Tx) -> bool:
-        return session.expires_at > tx.now and session.last_used_at + idle > tx.now
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, SessionShape]]:
-        live = (each for each in store.list_sessions(tx, user_id, after) if is_live(each, tx))
-        for each in islice(live, limit):
-            yield Position(each.created_at, each.id), session_shape(each, current_id)
-
-    items, page, headers = await read_page(call, "sessions", find)
+    current_id = _current_id(call)
+    paging = Paging[SessionShape](call, "sessions")
+    found = (
+        each
+        for each in store.list_sessions(tx, call.registrant.user.id, paging.after)
+        if each.expires_at > tx.now and each.last_used_at + idle > tx.now
+    )
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), session_shape(each, current_id)) for each in found
+    )
     return Answer(SessionsAnswer(sessions=items, page=page), headers)
 
 
@@ -444,12 +441,12 @@ async def end_session_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
     needs_session=True,
     example={"passkeys": [_PASSKEY], "recovery": None},
 )
-async def list_passkeys(call: Call[None, None]) -> Answer[PasskeysAnswer]:
+def list_passkeys(tx: Tx, call: Call[None, None]) -> PasskeysAnswer:
     """List passkeys.
 
     Returns the user's passkeys, oldest first, and the recovery, if there is one.
     """
-    return Answer(await call.context.db.read(_passkeys_answer, call))
+    return _passkeys_answer(tx, call)
 
 
 @passkeys.write(

@@ -1,6 +1,6 @@
 """The API of subdomains (spec, part 4, "Subdomains")."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
 from msgspec import UNSET, Meta, Struct
 
 from sublet import audit
+from sublet.audit import Actor
 from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
@@ -52,7 +53,7 @@ from sublet.operations.conditional import only_if_match
 from sublet.operations.gates import IF_PAID, not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
 from sublet.operations.operation import API, Operations, Refusals
-from sublet.operations.paging import fetch_page, read_page
+from sublet.operations.paging import Paging
 from sublet.operations.query_limit import counted_as_querying
 from sublet.operations.shapes import (
     COUPON,
@@ -77,7 +78,6 @@ from sublet.operations.shapes import (
 from sublet.platform_domains.api import ModeShape
 from sublet.platform_domains.model import MODES
 from sublet.subdomains import store
-from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
 from sublet.subdomains.lifecycle import (
@@ -636,16 +636,15 @@ def auto_renew_shape(
     "account:read",
     example={"usage": {"used": 1, "limit": 5, "remaining": 4}},
 )
-async def free_subdomains(call: Call[None, None]) -> Answer[UsageAnswer]:
+def free_subdomains(tx: Tx, call: Call[None, None]) -> UsageAnswer:
     """Get the free quota.
 
     Returns the number of free names that the user holds, and the maximum number. Names in the trash don't count.
     """
     holder = call.registrant.holder
-    used = await call.context.db.read(subdomain_store.count_free, holder.id)
-    quota = Quota(used, quota_limit(holder.free_quota, call.default_free_quota()))
+    quota = Quota(store.count_free(tx, holder.id), quota_limit(holder.free_quota, call.default_free_quota()))
     usage = UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
-    return Answer(UsageAnswer(usage=usage))
+    return UsageAnswer(usage=usage)
 
 
 P = ParamSpec("P")
@@ -676,21 +675,22 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer[Subdomain
         user_suspended=call.registrant.is_suspended,
     )
 
-    def with_position(each: ShownSubdomain, now: datetime) -> tuple[Position, SubdomainShape]:
-        return Position(each.created_at, each.id), _shape(call, each, now)
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, SubdomainShape]]:
-        for each in list_own(tx, actor, wanted, limit, after):
-            yield with_position(each, tx.now)
-
-    if (pages := own_pages(actor, wanted)) is not None:
-        now = call.context.db.now()
-        items, page, headers = await fetch_page(
-            call, "subdomains", pages, lambda each: with_position(each, now), owner_id=holder.id
-        )
+    paging, db = Paging[SubdomainShape](call, "subdomains"), call.context.db
+    if (pages := own_pages(actor, wanted)) is not None:  # one query, which the event loop sends
+        statement, values = pages.next_query(paging.limit, paging.after)
+        found, now = await db.fetch(statement, **values, owner_id=holder.id), db.now()
     else:
-        items, page, headers = await read_page(call, "subdomains", find)
+        found, now = await db.read(_find_listed, actor, wanted, paging)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), _shape(call, each, now)) for each in found
+    )
     return Answer(SubdomainsAnswer(subdomains=items, page=page), headers)
+
+
+def _find_listed(
+    tx: Tx, actor: Actor, wanted: SubdomainFilter, paging: Paging[SubdomainShape]
+) -> tuple[list[ShownSubdomain], datetime]:
+    return list(list_own(tx, actor, wanted, paging.limit, paging.after)), tx.now
 
 
 @api.write(
@@ -761,15 +761,15 @@ async def register_(call: Call[RegisterBody, None]) -> Answer[RegisterAnswer]:
         }
     },
 )
-async def availability(call: Call[None, AvailabilityQuery]) -> Answer[AvailabilityAnswer]:
+def availability(tx: Tx, call: Call[None, AvailabilityQuery]) -> AvailabilityAnswer:
     """Check whether a name can be registered.
 
     Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and `confirm`: true. The answer reveals
     no more than an attempt to register. Select the name by `fqdn`, or by `label` and `domain`.
     """
     query = call.query
-    found = await call.context.db.read(
-        view_availability,
+    found = view_availability(
+        tx,
         call.actor(),
         call.registrant.holder,
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
@@ -777,7 +777,7 @@ async def availability(call: Call[None, AvailabilityQuery]) -> Answer[Availabili
         may_spend=_may_spend(call),
         withheld=call.withheld_modes(),
     )
-    return Answer(AvailabilityAnswer(availability=availability_shape(found)))
+    return AvailabilityAnswer(availability=availability_shape(found))
 
 
 @api.get(
@@ -1177,7 +1177,7 @@ async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
         "warnings": [],
     },
 )
-async def timeline_(call: Call[None, None]) -> Answer[TimelineAnswer]:
+def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     """Get the timeline of a subdomain.
 
     Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
@@ -1185,28 +1185,24 @@ async def timeline_(call: Call[None, None]) -> Answer[TimelineAnswer]:
     """
     holder = call.registrant.holder
     limit = quota_limit(holder.free_quota, call.default_free_quota())
-
-    def read(tx: Tx) -> TimelineAnswer:
-        subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-        events = timeline(
-            subdomain,
-            tx.now,
-            terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
-            milestones=list_milestones(tx, subdomain.id),
-            changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
-            nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-            enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
-        )
-        return timeline_answer(
-            subdomain,
-            events,
-            tx.now,
-            user_suspended=call.registrant.is_suspended,
-            quota_left=Quota(store.count_free(tx, holder.id), limit).allows_one_more,
-            warnings=stored_warnings(tx, subdomain),
-        )
-
-    return Answer(await call.context.db.read(read))
+    subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
+    events = timeline(
+        subdomain,
+        tx.now,
+        terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
+        milestones=list_milestones(tx, subdomain.id),
+        changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
+        nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
+        enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
+    )
+    return timeline_answer(
+        subdomain,
+        events,
+        tx.now,
+        user_suspended=call.registrant.is_suspended,
+        quota_left=Quota(store.count_free(tx, holder.id), limit).allows_one_more,
+        warnings=stored_warnings(tx, subdomain),
+    )
 
 
 @dates.get(
@@ -1215,17 +1211,13 @@ async def timeline_(call: Call[None, None]) -> Answer[TimelineAnswer]:
     (SubdomainNotFound,),
     example={"auto_renew": _AUTO_RENEW},
 )
-async def get_auto_renew(call: Call[None, None]) -> Answer[AutoRenewAnswer]:
+def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
     """Get the automatic renewal.
 
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
     """
-
-    def read(tx: Tx) -> AutoRenewAnswer:
-        subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return AutoRenewAnswer(auto_renew=_read_auto_renew(tx, subdomain))
-
-    return Answer(await call.context.db.read(read))
+    subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
+    return AutoRenewAnswer(auto_renew=_read_auto_renew(tx, subdomain))
 
 
 @dates.write(

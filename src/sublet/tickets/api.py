@@ -1,6 +1,5 @@
 """The API of support tickets (spec, part 4, "Support tickets")."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -21,7 +20,7 @@ from sublet.operations.conditional import only_if_match
 from sublet.operations.gates import not_sensitive
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, Operations, Parameter
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,
     PAGE,
@@ -164,20 +163,17 @@ class TicketsQuery(PageQuery, kw_only=True):
     "tickets:read",
     example={"tickets": [_TICKET], "page": PAGE},
 )
-async def list_tickets(call: Call[None, TicketsQuery]) -> Answer[TicketsAnswer]:
+def list_tickets(tx: Tx, call: Call[None, TicketsQuery]) -> Answer[TicketsAnswer]:
     """List the user's tickets.
 
     Returns the tickets without their messages, the most recent first.
     """
-    query = call.query
+    query, paging = call.query, Paging[TicketShape](call, "tickets")
     wanted = TicketFilter(status=query.status, type=query.type, archived=query.archived)
-    actor = call.actor()
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, TicketShape]]:
-        for each in store.list_own(tx, actor, wanted, limit, after):
-            yield Position(each.last_message_at, each.id), TicketShape.of(each)
-
-    items, page, headers = await read_page(call, "tickets", find)
+    found = store.list_own(tx, call.actor(), wanted, paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.last_message_at, each.id), TicketShape.of(each)) for each in found
+    )
     return Answer(TicketsAnswer(tickets=items, page=page), headers)
 
 
@@ -222,12 +218,12 @@ async def open_ticket_(call: Call[TicketBody, None]) -> Answer[TicketAnswer]:
     has_etag=True,
     example=_OPEN_TICKET,
 )
-async def get_ticket(call: Call[None, None]) -> Answer[TicketAnswer]:
+def get_ticket(tx: Tx, call: Call[None, None]) -> TicketAnswer:
     """Get a ticket.
 
     Returns the ticket with this id or number, with its messages, oldest first.
     """
-    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
+    return _answer(tx, call, call.path["id"])
 
 
 @api.write(

@@ -1,9 +1,8 @@
 """The API of tokens, which extends the spec (docs/spec-choices.md, "Tokens")."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 
 from msgspec import UNSET, Meta, UnsetType
@@ -31,7 +30,7 @@ from sublet.operations.conditional import only_if_match
 from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
 from sublet.operations.operation import API, Operations, Parameter, Refusals
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NEXT_YEAR,
     NOW,
@@ -263,18 +262,16 @@ class _WithSecret(Outcome):
     "tokens:write",
     example={"tokens": [TOKEN_EXAMPLE], "page": PAGE},
 )
-async def list_tokens(call: Call[None, PageQuery]) -> Answer[TokensAnswer]:
+def list_tokens(tx: Tx, call: Call[None, PageQuery]) -> Answer[TokensAnswer]:
     """List tokens.
 
     Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more than the token of the request.
     """
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, TokenDetailShape]]:
-        found = list_own_tokens(tx, find_acting_credential(tx, call.actor()), after)
-        for each in islice(found, limit):
-            yield Position(each.created_at, each.id), token_shape(each, call.registrant.user)
-
-    items, page, headers = await read_page(call, "tokens", find)
+    paging = Paging[TokenDetailShape](call, "tokens")
+    found = list_own_tokens(tx, find_acting_credential(tx, call.actor()), paging.after)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), token_shape(each, call.registrant.user)) for each in found
+    )
     return Answer(TokensAnswer(tokens=items, page=page), headers)
 
 
@@ -321,12 +318,12 @@ async def create_token_(call: Call[TokenBody, None]) -> Answer[SecretAnswer]:
     has_etag=True,
     example={"token": TOKEN_EXAMPLE},
 )
-async def get_token(call: Call[None, None]) -> Answer[TokenAnswer]:
+def get_token(tx: Tx, call: Call[None, None]) -> TokenAnswer:
     """Get a token.
 
     Returns the token with this id. A token with more rights than the request's token is not found.
     """
-    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
+    return _answer(tx, call, call.path["id"])
 
 
 @api.write(

@@ -1,6 +1,6 @@
 """The API of transfers, which extends the spec (docs/spec-choices.md, "Transfers")."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
 
@@ -29,7 +29,7 @@ from sublet.operations.conditional import only_if_match
 from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
 from sublet.operations.operation import API, Operations, Parameter, Refusals
-from sublet.operations.paging import read_page
+from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,
     PAGE,
@@ -167,21 +167,20 @@ async def push_(call: Call[TransferBody, None]) -> Answer[TransferAnswer]:
     "subdomains:read",
     example={"transfers": [_TRANSFER], "page": PAGE},
 )
-async def list_transfers(call: Call[None, TransfersQuery]) -> Answer[TransfersAnswer]:
+def list_transfers(tx: Tx, call: Call[None, TransfersQuery]) -> Answer[TransfersAnswer]:
     """List transfers.
 
     Returns the transfers that the user sent or received, newest first. A token for an organization lists the transfers that the organization sent.
     """
     requester, restrictions = _requester(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
-
-    def find(tx: Tx, limit: int, after: Position | None) -> Iterator[tuple[Position, TransferShape]]:
-        for each in store.list_own(
-            tx, requester.person, requester.holder, restrictions, wanted, limit, after
-        ):
-            yield Position(each.created_at, each.id), _shape(requester, each, tx.now)
-
-    items, page, headers = await read_page(call, "transfers", find)
+    paging = Paging[TransferShape](call, "transfers")
+    found = store.list_own(
+        tx, requester.person, requester.holder, restrictions, wanted, paging.limit, paging.after
+    )
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), _shape(requester, each, tx.now)) for each in found
+    )
     return Answer(TransfersAnswer(transfers=items, page=page), headers)
 
 
@@ -192,12 +191,12 @@ async def list_transfers(call: Call[None, TransfersQuery]) -> Answer[TransfersAn
     has_etag=True,
     example={"transfer": _TRANSFER},
 )
-async def get_transfer(call: Call[None, None]) -> Answer[TransferAnswer]:
+def get_transfer(tx: Tx, call: Call[None, None]) -> TransferAnswer:
     """Get a transfer.
 
     Returns the transfer with this id, if the user sent or received it.
     """
-    return Answer(await call.context.db.read(_answer, call, call.path["id"]))
+    return _answer(tx, call, call.path["id"])
 
 
 @api.write(
