@@ -14,6 +14,8 @@ from sublet.sign_in import api as sign_in
 from sublet.sign_in.devices import api as devices
 from sublet.sign_up import api as sign_up
 from sublet.subdomains import api as subdomains
+from sublet.subdomains.dates import api as dates
+from sublet.subdomains.delegation import api as delegation
 from sublet.subdomains.transfers import api as transfers
 from sublet.tickets import api as tickets
 
@@ -29,8 +31,9 @@ API_OPERATIONS: tuple[Operation, ...] = tuple(
         sign_in.passkeys,
         devices.api,
         subdomains.api,
+        delegation.api,
         health.api,
-        subdomains.dates,
+        dates.api,
         automatic_ds.api,
         transfers.api,
         tickets.api,

@@ -12,8 +12,8 @@ from sublet.dns.difference import describe_difference, served_delegation
 from sublet.dns.parent_servers import ParentServer, ServerAnswer
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
+from sublet.subdomains.delegation.served import ServedReport, report_served
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.served import ServedReport, report_served
 from support.sample_subdomain import NAME as A_SUBDOMAIN
 
 NAME = "blog.example.test"

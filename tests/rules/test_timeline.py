@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.audit import Change
+from sublet.subdomains.dates.timeline import PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.sweep.store import PastMilestone
-from sublet.subdomains.timeline import PAST_EVENTS_MAX, last_attempt, timeline
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW
 

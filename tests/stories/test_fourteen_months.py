@@ -30,10 +30,10 @@ from sublet.mail.smtp import SmtpTransport
 from sublet.mail.smtp import smtp_server as chosen_server
 from sublet.mail.store import mails
 from sublet.platform_domains.offers import offer_mode
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep.store import milestones

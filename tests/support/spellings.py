@@ -17,7 +17,7 @@ from sublet.dns.names import parse_domain_name, parse_host_name
 from sublet.errors import FieldError
 from sublet.http.read_structs import Reading, read_members
 from sublet.restrictions import SCOPES, Restrictions, check_restrictions
-from sublet.subdomains.api import AutoRenewBody
+from sublet.subdomains.dates.api import AutoRenewBody
 from sublet_client import spelling
 
 OWNER = "blog.example.test"

@@ -11,11 +11,11 @@ from sublet.doctor.names import stream_all
 from sublet.doctor.running import check_sweep
 from sublet.errors import Conflict
 from sublet.subdomains import store
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete, move_to_trash
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep

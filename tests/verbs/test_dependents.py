@@ -17,6 +17,7 @@ from sublet.mail.store import mails
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
+from sublet.subdomains.dates.timeline import EVENTS_BY_ACTION, timeline
 from sublet.subdomains.delegation_store import nameserver_hosts
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
@@ -30,7 +31,6 @@ from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.sweep import BATCH_MAX, sweep
-from sublet.subdomains.timeline import EVENTS_BY_ACTION, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, Registry

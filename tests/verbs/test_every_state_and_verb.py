@@ -14,6 +14,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.errors import PaymentConfirmationRequired, Refusal
 from sublet.subdomains import store
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
@@ -22,7 +23,6 @@ from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import Registry
 from support.subdomain_states import ASKERS, NS1, STATES, Asker, State, put_into, put_user_into

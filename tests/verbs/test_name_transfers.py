@@ -32,10 +32,10 @@ from sublet.mail.store import list_mails
 from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
 from sublet.registry.delete_user import delete_user
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.renew import renew
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import count_free, list_terms, update_subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfer import transfer

@@ -9,12 +9,12 @@ from sublet.errors import Conflict, RenewalNotAvailable, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete, operator_delete
 from sublet.subdomains.lifecycle import allowed_actions, renewal_available
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import operator_renew, renew
 from sublet.subdomains.restore import operator_restore, restore
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
 from support.registry import OPERATOR, START, Registry
 

@@ -18,10 +18,10 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.subdomains import store
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import auto_renew_at, renewal_opens_at
 from sublet.subdomains.restore import restore
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend
 from support.registry import OPERATOR, Registry
 

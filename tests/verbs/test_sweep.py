@@ -17,13 +17,13 @@ from sublet.doctor.running import check_sweep
 from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
 from sublet.mail.store import mails
 from sublet.subdomains import store
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.milestones import SweepDates, dates_of
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store

@@ -10,12 +10,12 @@ from sublet.credits.store import list_own_entries
 from sublet.errors import SubdomainNotFound, TokenRestricted, ValidationFailed
 from sublet.platform_domains.store import list_visible, update_platform_domain
 from sublet.restrictions import Restrictions
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.tickets import store as ticket_store
 from sublet.tickets.model import TicketFilter, TicketRequest
 from sublet.tickets.open_ticket import open_ticket

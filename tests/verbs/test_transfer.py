@@ -11,11 +11,11 @@ from sublet.credits.store import list_entries
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import delete_user
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.dependents import change_each
 from sublet.subdomains.purge import purge
 from sublet.subdomains.renew import renew
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.store import list_terms
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.suspension_store import list_suspensions

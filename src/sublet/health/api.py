@@ -39,7 +39,6 @@ from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 
-
 _FINDING = {
     "code": "lame",
     "level": "warning",
@@ -125,7 +124,6 @@ P = ParamSpec("P")
 
 
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
-
 
 CHECK_SHARE = 0.5
 """The share of `publish_wait_ms` that a check before a change may take. The publication gets the remaining time."""

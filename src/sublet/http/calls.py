@@ -187,7 +187,7 @@ class Calls:
         """
         if operation.reads:
             read: Answer[Any] | msgspec.Struct = await self.context.db.read(operation.function, call)
-            return read if isinstance(read, Answer) else Answer(read)
+            return read if isinstance(read, Answer) else Answer[Any](read)
         try:
             async with asyncio.timeout(self._timeout_seconds if operation.takes_body else None) as timeout:
                 answer: Answer[Any] = await operation.function(call)

@@ -65,7 +65,6 @@ passkeys = Operations(API, tags.SESSIONS, id=Parameter("The passkey's id.", "3")
 
 open_api = Operations(AUTH, tags.SIGN_IN)
 
-
 _SESSION = {
     "id": 3,
     "how": "mail",

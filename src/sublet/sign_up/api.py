@@ -27,7 +27,6 @@ from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_
 
 open_api = Operations(AUTH, tags.OPEN_ACCOUNT)
 
-
 _CHALLENGE = {
     "parameters": {
         "algorithm": "PBKDF2/SHA-256",

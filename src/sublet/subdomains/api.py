@@ -1,27 +1,22 @@
 """The API of subdomains (spec, part 4, "Subdomains")."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
 
 from msgspec import UNSET, Meta, Struct
 
-from sublet import audit
 from sublet.audit import Actor
-from sublet.credits.fields import CREDITS_MAX
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
-from sublet.dns.difference import served_delegation
 from sublet.dns.ds import dnskey_warnings
-from sublet.dns.parent_servers import query_servers
 from sublet.errors import (
     AccountSuspended,
     ClockImplausible,
     Conflict,
     DelegationBroken,
-    FieldError,
     FreeQuotaExceeded,
     InsufficientCredits,
     InsufficientScope,
@@ -42,7 +37,6 @@ from sublet.errors import (
     TokenRestricted,
     Unavailable,
     ValidationFailed,
-    validation_failed,
 )
 from sublet.health.api import NOT_CHECKED, PriorCheck, check_first
 from sublet.health.plan_delegation import plan_change, plan_registration
@@ -54,7 +48,6 @@ from sublet.operations.gates import IF_PAID, not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
 from sublet.operations.operation import API, Operations, Refusals
 from sublet.operations.paging import Paging
-from sublet.operations.query_limit import counted_as_querying
 from sublet.operations.shapes import (
     COUPON,
     NEXT_YEAR,
@@ -73,37 +66,29 @@ from sublet.operations.shapes import (
     PageShape,
     Shape,
     Success,
-    one_of,
 )
 from sublet.platform_domains.api import ModeShape
 from sublet.platform_domains.model import MODES
 from sublet.subdomains import store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import fetch_in_account, find_in_account, find_in_account_or_trash, not_found
+from sublet.subdomains.find import fetch_in_account, find_in_account, not_found
 from sublet.subdomains.lifecycle import (
-    ACTIONS,
-    allowed_actions,
-    auto_renew_at,
     is_published,
-    renewal_available,
 )
 from sublet.subdomains.list_store import list_own, own_pages
 from sublet.subdomains.model import (
-    AutoRenewAttempt,
     Register,
     Registered,
     ShownSubdomain,
     Subdomain,
     SubdomainFilter,
-    TimelineEvent,
     UpdateNameservers,
 )
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, registry_warnings
+from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.register import register
-from sublet.subdomains.renew import list_price_of_renewal, renew
+from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.sent_delegation import (
@@ -115,33 +100,24 @@ from sublet.subdomains.sent_delegation import (
     planned_registration,
     sent_nameservers,
 )
-from sublet.subdomains.served import ServedReport, ServerVerdict, report_served
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.shapes import (
     DS_EXAMPLE,
     FQDN,
     PROVISIONING_EXAMPLE,
     SUBDOMAIN_EXAMPLE,
-    DsShape,
-    GlueShape,
     ProvisioningShape,
     SubdomainShape,
     coupon_shape,
-    delegation_members,
     provisioning_shape,
     subdomain_shape,
 )
-from sublet.subdomains.sweep.store import list_milestones
-from sublet.subdomains.timeline import EVENTS, EVENTS_BY_ACTION, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.subdomains.view_availability import Availability, view_availability
-from sublet.subdomains.view_delegation import stored_warnings, view_delegation
 
 usage = Operations(API, tags.ACCOUNT)
 
-api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 
-dates = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
+api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 
 _PAYMENT: Refusals = (
     PaymentConfirmationRequired,
@@ -152,37 +128,20 @@ _PAYMENT: Refusals = (
     TokenRestricted,
 )
 
-_OWN_NAME: Refusals = (
+OWN_NAME: Refusals = (
     AccountSuspended,
     PreconditionFailed,
     SubdomainNotFound,
     SubdomainSuspended,
 )
 
-_OWN_NAME_WITH_DATES: Refusals = (*_OWN_NAME[:2], ClockImplausible, *_OWN_NAME[2:])
+_OWN_NAME_WITH_DATES: Refusals = (*OWN_NAME[:2], ClockImplausible, *OWN_NAME[2:])
 
 _REGISTERED = {
     "subdomain": SUBDOMAIN_EXAMPLE,
     "provisioning": PROVISIONING_EXAMPLE,
     "charged_credits": 0,
     "coupon": None,
-}
-
-_DELEGATION = {name: SUBDOMAIN_EXAMPLE[name] for name in ("nameservers", "glue", "ds_records")}
-
-_EVENT = {"past": False, "detail": None, "by": None, "expires_at": None, "charged_credits": None}
-
-_AUTO_RENEW = {
-    "enabled": True,
-    "max_credits": 20,
-    "renewal_price_credits": 10,
-    "next_attempt_at": "2027-09-22T09:30:00.000000Z",
-    "last_attempt": {
-        "at": "2026-09-22T09:30:00.000000Z",
-        "outcome": "renewed",
-        "detail": None,
-        "charged_credits": 10,
-    },
 }
 
 
@@ -292,133 +251,8 @@ class DeleteAnswer(Success, kw_only=True):
     deleted: DeletedShape
 
 
-Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
-
-
-class StoredDelegationShape(Shape):
-    """The stored delegation.
-
-    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
-    """
-
-    nameservers: list[HostName]
-    glue: list[GlueShape]
-    ds_records: list[DsShape]
-    generation: Count
-
-
-class PublishedDelegationShape(Shape):
-    """The last publication. `serial` is the zone's serial at which the name server answered with `published_generation`."""
-
-    zone: HostName
-    serial: Serial | None
-    published_at: Moment
-    published_generation: Count
-
-
-class ParentServerShape(Shape):
-    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the other members are null.
-
-    `difference` is null if the answer matches the stored delegation.
-    """
-
-    server: HostName
-    role: Annotated[str, one_of(("primary", "secondary", "built_in"))]
-    serial: Serial | None
-    nameservers: list[HostName] | None
-    glue: list[GlueShape] | None
-    ds_records: list[DsShape] | None
-    matches: bool | None
-    difference: str | None
-    error: str | None
-
-
-class DelegationShape(Shape):
-    """A delegation as it is stored, as it was published, and as it is served.
-
-    `in_agreement` is true if every server answered with exactly the stored delegation, or with nothing for a name that shouldn't be in
-    the DNS.
-    """
-
-    stored: StoredDelegationShape
-    published: PublishedDelegationShape | None
-    servers: list[ParentServerShape]
-    in_agreement: bool
-    summary: str
-
-
-class DelegationAnswer(Success, kw_only=True):
-    """The delegation of a subdomain, and the state of its publication."""
-
-    delegation: DelegationShape
-    provisioning: ProvisioningShape
-
-
-class TimelineEventShape(Shape):
-    """An event and its date. If `past` is true, the event has happened; otherwise it will happen if nothing changes.
-
-    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null if only the date caused the event.
-    """
-
-    event: Annotated[str, one_of(EVENTS)]
-    at: Moment
-    past: bool
-    detail: str | None
-    by: Annotated[str, one_of(("user", "operator", "system"))] | None
-    expires_at: Moment | None
-    charged_credits: Credits | None
-
-
-class TimelineAnswer(Success, kw_only=True):
-    """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about the name."""
-
-    timeline: list[TimelineEventShape]
-    allowed_actions: list[Annotated[str, one_of(ACTIONS)]]
-    renewal_available: bool
-    warnings: list[str]
-
-
-class AttemptShape(Shape):
-    """An attempt of the automatic renewal. `charged_credits` is null if the attempt failed."""
-
-    at: Moment
-    outcome: Annotated[str, one_of(("renewed", "failed"))]
-    detail: str | None
-    charged_credits: Credits | None
-
-
-class AutoRenewShape(Shape):
-    """The automatic renewal of a subdomain, which is off if `max_credits` is null.
-
-    `renewal_price_credits` is the current list price of a renewal.
-    """
-
-    enabled: bool
-    max_credits: Credits | None
-    renewal_price_credits: Credits
-    next_attempt_at: Moment | None
-    last_attempt: AttemptShape | None
-
-
-class AutoRenewAnswer(Success, kw_only=True):
-    """The automatic renewal of a subdomain."""
-
-    auto_renew: AutoRenewShape
-
-
-class SetAutoRenewAnswer(Success, kw_only=True):
-    """A subdomain with its new automatic renewal."""
-
-    subdomain: SubdomainShape
-    auto_renew: AutoRenewShape
-
-
 Confirm = Annotated[bool, Meta(description="True completes a paid request, after its quote.")]
-
-
 CouponCode = Annotated[str, Meta(max_length=64, description="A coupon.")]
-
-
 MaxCredits = Annotated[
     int,
     Meta(
@@ -449,27 +283,6 @@ class RenewBody(Body):
     confirm: Confirm | None = None
     coupon_code: CouponCode | None = None
     max_credits: MaxCredits | None = None
-
-
-class AutoRenewBody(Body):
-    """The automatic renewal of a name. `max_credits` is for `enabled`: true only."""
-
-    required_members: ClassVar[tuple[str, ...]] = ("enabled",)
-
-    enabled: Annotated[bool, Meta(description="True turns the automatic renewal on, false off.")] | None = (
-        None
-    )
-    max_credits: (
-        Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=CREDITS_MAX,
-                description="The maximum price of a renewal; 0 renews only while renewals are free. Required with `enabled`: true.",
-            ),
-        ]
-        | None
-    ) = None
 
 
 class SubdomainsQuery(PageQuery, kw_only=True):
@@ -517,29 +330,6 @@ class AvailabilityQuery(Struct, kw_only=True):
     domain: Annotated[str, Meta(max_length=254, description="The platform domain.")] | None = None
 
 
-def sent_ceiling(body: AutoRenewBody) -> int | None:
-    """Return the ceiling of the automatic renewal; None turns it off.
-
-    Raises:
-        ValidationFailed: `enabled` is missing; it is true and `max_credits` is missing; it is false and `max_credits` was sent.
-    """
-    if body.enabled is None:
-        raise validation_failed(
-            [
-                FieldError(
-                    "enabled", "required", "is missing. Send true to renew the name automatically, or false."
-                )
-            ]
-        )
-    if body.enabled and body.max_credits is None:
-        sentence = "is missing. Send the maximum price of a renewal in credits; 0 renews only while renewals are free."
-        raise validation_failed([FieldError("max_credits", "required", sentence)])
-    if not body.enabled and body.max_credits is not None:
-        sentence = "is only for `enabled`: true. Leave it out."
-        raise validation_failed([FieldError("max_credits", "value_invalid", sentence)])
-    return body.max_credits
-
-
 def availability_shape(availability: Availability) -> AvailabilityShape:
     """Return the shape of a name's availability."""
     refusal = availability.refusal
@@ -552,82 +342,6 @@ def availability_shape(availability: Availability) -> AvailabilityShape:
         owned=details.get("owned", False),
         available_at=availability.available_at,
         modes=[ModeShape.of(offer) for offer in availability.modes],
-    )
-
-
-def delegation_answer(
-    subdomain: Subdomain, report: ServedReport, warnings: Sequence[str]
-) -> DelegationAnswer:
-    """Return the answer with a name's stored, published and served delegation, and its provisioning."""
-    stored = StoredDelegationShape(
-        generation=subdomain.generation, **delegation_members(subdomain.delegation)
-    )
-    published = None
-    if subdomain.published_at is not None:
-        published = PublishedDelegationShape(
-            zone=subdomain.domain,
-            serial=subdomain.published_serial,
-            published_at=subdomain.published_at,
-            published_generation=subdomain.published_generation,
-        )
-    return DelegationAnswer(
-        delegation=DelegationShape(
-            stored=stored,
-            published=published,
-            servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
-            in_agreement=report.in_agreement,
-            summary=report.summary,
-        ),
-        provisioning=provisioning_shape(subdomain, warnings),
-    )
-
-
-def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape:
-    answer = verdict.answer
-    members: dict[str, Any] = {"nameservers": None, "glue": None, "ds_records": None}
-    if verdict.error is None:
-        members = delegation_members(served_delegation(fqdn, answer.records))
-    return ParentServerShape(
-        server=answer.server.server,
-        role=answer.server.role,
-        serial=answer.serial,
-        matches=verdict.matches,
-        difference=verdict.difference,
-        error=verdict.error,
-        **members,
-    )
-
-
-def timeline_answer(
-    subdomain: Subdomain,
-    events: list[TimelineEvent],
-    now: datetime,
-    *,
-    user_suspended: bool,
-    quota_left: bool,
-    warnings: Sequence[str],
-) -> TimelineAnswer:
-    """Return the answer with a name's timeline, the actions allowed at this instant, and the warnings about the name."""
-    actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
-    return TimelineAnswer(
-        timeline=[TimelineEventShape.of(each) for each in events],
-        allowed_actions=list(actions),
-        renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
-        warnings=list(warnings),
-    )
-
-
-def auto_renew_shape(
-    subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
-) -> AutoRenewShape:
-    """Return the shape of a name's automatic renewal, with the price of a renewal now. An overdue attempt gets the instant `now`."""
-    next_attempt_at = auto_renew_at(subdomain)
-    return AutoRenewShape(
-        enabled=subdomain.auto_renew_max_credits is not None,
-        max_credits=subdomain.auto_renew_max_credits,
-        renewal_price_credits=renewal_price_credits,
-        next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
-        last_attempt=AttemptShape.of(last_attempt) if last_attempt else None,
     )
 
 
@@ -682,7 +396,7 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer[Subdomain
     else:
         found, now = await db.read(_find_listed, actor, wanted, paging)
     items, page, headers = paging.take(
-        (Position(each.created_at, each.id), _shape(call, each, now)) for each in found
+        (Position(each.created_at, each.id), shape_of(call, each, now)) for each in found
     )
     return Answer(SubdomainsAnswer(subdomains=items, page=page), headers)
 
@@ -774,7 +488,7 @@ def availability(tx: Tx, call: Call[None, AvailabilityQuery]) -> AvailabilityAns
         call.registrant.holder,
         Register(fqdn=query.fqdn, label=query.label, domain=query.domain),
         free_quota=call.default_free_quota(),
-        may_spend=_may_spend(call),
+        may_spend=may_spend(call),
         withheld=call.withheld_modes(),
     )
     return AvailabilityAnswer(availability=availability_shape(found))
@@ -794,14 +508,14 @@ async def get_subdomain(call: Call[None, None]) -> Answer[SubdomainAnswer]:
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
-    return Answer(SubdomainAnswer(subdomain=_shape(call, subdomain, db.now())))
+    return Answer(SubdomainAnswer(subdomain=shape_of(call, subdomain, db.now())))
 
 
 @api.write(
     "DELETE",
     "/subdomains/{fqdn}",
     "subdomains:write",
-    _OWN_NAME,
+    OWN_NAME,
     gate=sensitive("deletes a name"),
     example_body={},
     example={"deleted": {"id": 17, "fqdn": "blog.example.net"}},
@@ -812,7 +526,7 @@ async def delete_(call: Call[NoBody, None]) -> Answer[DeleteAnswer]:
     Moves the name to the trash and removes it from the DNS. The name can be restored until it is purged.
     """
     done = await write_once(call, if_subdomain_matches(call, delete), call.actor(), call.path["fqdn"])
-    subdomain = await call.context.db.read(_find_written, call, done.outcome.id)
+    subdomain = await call.context.db.read(find_written, call, done.outcome.id)
     deleted = DeletedShape(id=subdomain.id, fqdn=subdomain.fqdn)
     return done.answer(DeleteAnswer(deleted=deleted))
 
@@ -824,7 +538,7 @@ def if_subdomain_matches(
 
     def show(tx: Tx) -> SubdomainAnswer:
         subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-        return SubdomainAnswer(subdomain=_shape(call, subdomain, tx.now))
+        return SubdomainAnswer(subdomain=shape_of(call, subdomain, tx.now))
 
     return only_if_match(call, verb, show)
 
@@ -834,25 +548,21 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
         confirm=body.confirm is True,
         coupon_code=body.coupon_code,
         max_credits=body.max_credits,
-        may_spend=_may_spend(call),
+        may_spend=may_spend(call),
     )
 
 
-def _may_spend(call: Call[Any, Any]) -> bool:
+def may_spend(call: Call[Any, Any]) -> bool:
+    """True if the request may charge credits."""
     return "credits:spend" in call.registrant.restrictions.scopes
 
 
-def _read_auto_renew(tx: Tx, subdomain: Subdomain) -> AutoRenewShape:
-    terms = store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX)
-    attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
-    return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
-
-
-def _shape(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> SubdomainShape:
+def shape_of(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> SubdomainShape:
+    """Return the shape of a name, as the user of the request sees it."""
     return subdomain_shape(subdomain, now, user_suspended=call.registrant.is_suspended)
 
 
-def _find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
+def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     """Return the current state of the subdomain that this request, or an earlier request with its Idempotency-Key, wrote.
 
     Raises, in this order:
@@ -882,7 +592,7 @@ async def _wait_for_publication(
     subdomain = registered.subdomain if registered else None
     if subdomain is None or (wait_seconds > 0 and not is_published(subdomain)):
         await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
-        subdomain = await db.read(_find_written, call, done.outcome.id)
+        subdomain = await db.read(find_written, call, done.outcome.id)
     registry = registered.warnings if registered else await db.read(registry_warnings, subdomain)
     warnings = (
         *delegation_warnings(subdomain.delegation),
@@ -890,7 +600,7 @@ async def _wait_for_publication(
         *_warnings_of_body(call, subdomain),
         *checked.warnings,
     )
-    return _shape(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
+    return shape_of(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:
@@ -924,7 +634,7 @@ async def _register_answer(
     "PUT",
     "/subdomains/{fqdn}/nameservers",
     "subdomains:write",
-    (*_OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
+    (*OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
     gate=sensitive("moves the traffic of a name"),
     example_body={
         "nameservers": ["ns1.provider.example", "ns2.provider.example"],
@@ -970,7 +680,7 @@ async def update_nameservers_(
     "POST",
     "/subdomains/{fqdn}/retry",
     "subdomains:write",
-    (*_OWN_NAME, NameserverRequired, RetryNotAvailable),
+    (*OWN_NAME, NameserverRequired, RetryNotAvailable),
     gate=not_sensitive("publishes again what is stored"),
     example_body={},
     example={"subdomain": SUBDOMAIN_EXAMPLE, "provisioning": PROVISIONING_EXAMPLE},
@@ -1010,7 +720,7 @@ async def renew_(call: Call[RenewBody, None]) -> Answer[RenewAnswer]:
     done = await write_once(call, if_subdomain_matches(call, renew), call.actor(), call.path["fqdn"], payable)
 
     def read(tx: Tx) -> RenewAnswer:
-        shape = _shape(call, _find_written(tx, call, done.outcome.id), tx.now)
+        shape = shape_of(call, find_written(tx, call, done.outcome.id), tx.now)
         renewal = RenewalShape(
             expires_at=shape.expires_at,
             renewal_available=shape.renewal_available,
@@ -1053,209 +763,3 @@ async def restore_(call: Call[RenewBody, None]) -> Answer[RegisterAnswer]:
         free_quota=call.default_free_quota(),
     )
     return await _register_answer(call, done)
-
-
-@api.get(
-    "/subdomains/{fqdn}/delegation",
-    "subdomains:read",
-    (SubdomainNotFound, RateLimited, Unavailable),
-    example={
-        "delegation": {
-            "stored": {**_DELEGATION, "generation": 1},
-            "published": {
-                "zone": "example.net",
-                "serial": 42,
-                "published_at": NOW,
-                "published_generation": 1,
-            },
-            "servers": [
-                {
-                    "server": "ns1.example.net",
-                    "role": "primary",
-                    "serial": 42,
-                    **_DELEGATION,
-                    "matches": True,
-                    "difference": None,
-                    "error": None,
-                },
-                {
-                    "server": "ns2.example.net",
-                    "role": "secondary",
-                    "serial": None,
-                    **dict.fromkeys(_DELEGATION),
-                    "matches": None,
-                    "difference": None,
-                    "error": "The name server did not answer in time.",
-                },
-            ],
-            "in_agreement": False,
-            "summary": (
-                "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net did not answer in time. "
-                "Ask again in a while. If the problem persists, open a ticket."
-            ),
-        },
-        "provisioning": PROVISIONING_EXAMPLE,
-    },
-)
-async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
-    """Get the answers of the name servers for a subdomain.
-
-    Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
-    sentence for every difference. The name may be in the user's trash. All servers are queried at the same time; the entry of a server that
-    doesn't answer within three seconds has an `error`.
-    """
-    db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
-    before = await db.read(view_delegation, actor, identifier)
-    with counted_as_querying(call):
-        answers = await query_servers(
-            call.context.name_servers(before.platform_domain),
-            before.platform_domain.domain,
-            before.subdomain.fqdn,
-            empty_owners=before.empty_owners,
-        )
-    # If the name changed during the queries, a server may have answered with the old delegation.
-    view = await db.read(view_delegation, actor, identifier)
-    report = report_served(
-        view.subdomain,
-        view.desired,
-        answers,
-        changed_meanwhile=view.desired != before.desired
-        or view.subdomain.generation != before.subdomain.generation
-        or view.subdomain.published_generation != before.subdomain.published_generation,
-    )
-    return Answer(delegation_answer(view.subdomain, report, view.warnings))
-
-
-@dates.get(
-    "/subdomains/{fqdn}/timeline",
-    "subdomains:read",
-    (SubdomainNotFound,),
-    example={
-        "timeline": [
-            {
-                **_EVENT,
-                "event": "registered",
-                "at": NOW,
-                "past": True,
-                "by": "user",
-                "expires_at": NEXT_YEAR,
-                "charged_credits": 0,
-            },
-            {
-                **_EVENT,
-                "event": "renewal_opens",
-                "at": "2027-09-22T09:30:00.000000Z",
-                "detail": "From then on it can be renewed.",
-            },
-            {
-                **_EVENT,
-                "event": "expires",
-                "at": NEXT_YEAR,
-                "detail": "After the expiry the name stays in the DNS and can be renewed until the end of its grace period.",
-            },
-            {
-                **_EVENT,
-                "event": "trashed",
-                "at": "2027-12-21T09:30:00.000000Z",
-                "detail": "Unless it is renewed before: it leaves the account and the DNS.",
-            },
-            {
-                **_EVENT,
-                "event": "purged",
-                "at": "2028-01-20T09:30:00.000000Z",
-                "detail": "Until then it can be restored from the trash.",
-            },
-            {
-                **_EVENT,
-                "event": "released",
-                "at": "2028-01-27T09:30:00.000000Z",
-                "detail": "From then on any user may register the name.",
-            },
-        ],
-        "allowed_actions": ["update_nameservers", "set_auto_renew", "delete"],
-        "renewal_available": False,
-        "warnings": [],
-    },
-)
-def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
-    """Get the timeline of a subdomain.
-
-    Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
-    the actions that the current state allows, including those that need a quote first.
-    """
-    holder = call.registrant.holder
-    limit = quota_limit(holder.free_quota, call.default_free_quota())
-    subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-    events = timeline(
-        subdomain,
-        tx.now,
-        terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
-        milestones=list_milestones(tx, subdomain.id),
-        changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
-        nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-        enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
-    )
-    return timeline_answer(
-        subdomain,
-        events,
-        tx.now,
-        user_suspended=call.registrant.is_suspended,
-        quota_left=Quota(store.count_free(tx, holder.id), limit).allows_one_more,
-        warnings=stored_warnings(tx, subdomain),
-    )
-
-
-@dates.get(
-    "/subdomains/{fqdn}/auto-renew",
-    "subdomains:read",
-    (SubdomainNotFound,),
-    example={"auto_renew": _AUTO_RENEW},
-)
-def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
-    """Get the automatic renewal.
-
-    Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
-    """
-    subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-    return AutoRenewAnswer(auto_renew=_read_auto_renew(tx, subdomain))
-
-
-@dates.write(
-    "PUT",
-    "/subdomains/{fqdn}/auto-renew",
-    "subdomains:write",
-    (
-        *_OWN_NAME,
-        RenewalNotAvailable,
-        ValidationFailed,
-        InsufficientScope,
-        SignInRequired,
-        TokenRestricted,
-    ),
-    gate=sensitive("confirms charges in advance, up to a ceiling", checked=IF_PAID),
-    example_body={"enabled": True, "max_credits": 20},
-    example={"subdomain": SUBDOMAIN_EXAMPLE, "auto_renew": _AUTO_RENEW},
-)
-async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[SetAutoRenewAnswer]:
-    """Set the automatic renewal.
-
-    With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at most `max_credits`. This
-    ceiling confirms the charge, so a ceiling above 0 needs the scope `credits:spend`. A failed attempt is repeated after a day. This request
-    charges nothing.
-    """
-    done = await write_once(
-        call,
-        if_subdomain_matches(call, set_auto_renew),
-        call.actor(),
-        call.path["fqdn"],
-        sent_ceiling(call.body),
-        may_spend=_may_spend(call),
-    )
-
-    def read(tx: Tx) -> SetAutoRenewAnswer:
-        subdomain = _find_written(tx, call, done.outcome.id)
-        return SetAutoRenewAnswer(
-            subdomain=_shape(call, subdomain, tx.now), auto_renew=_read_auto_renew(tx, subdomain)
-        )
-
-    return done.answer(await call.context.db.read(read))

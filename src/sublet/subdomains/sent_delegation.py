@@ -56,8 +56,6 @@ Nameservers = Annotated[
     list[HostNameText],
     Meta(max_length=13, description="The nameservers. Their order is kept."),
 ]
-
-
 Glue = Annotated[
     list[GlueEntry],
     Meta(
@@ -65,8 +63,6 @@ Glue = Annotated[
         description="The addresses of each nameserver at or below the name itself, and of no other.",
     ),
 ]
-
-
 DsRecords = Annotated[
     list[str | DsEntry],
     Meta(
@@ -105,7 +101,6 @@ class NameserversBody(Body):
 
 
 _KEYS = ("ns1", "ns2", "ns3", "ns4")
-
 
 _IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
 

@@ -19,7 +19,6 @@ FQDN = Parameter(
     "blog.example.net",
 )
 
-
 DS_EXAMPLE = {
     "key_tag": 2371,
     "algorithm": 13,

@@ -22,12 +22,12 @@ from sublet.subdomains.availability import (
     refuse_unavailable,
 )
 from sublet.subdomains.charge import refuse_over_daily_credits, registration_price, renewal_price
+from sublet.subdomains.dates.timeline import future_events
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
 from sublet.subdomains.modes import NOTHING_WITHHELD
 from sublet.subdomains.naming import resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
-from sublet.subdomains.timeline import future_events
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,6 @@ from sublet.tickets.reply import reply
 
 api = Operations(API, tags.TICKETS, id=Parameter("The ticket's id or its number.", "T-000123"))
 
-
 _TICKET: dict[str, Any] = {
     "id": 123,
     "ticket_number": "T-000123",

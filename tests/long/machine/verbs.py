@@ -19,6 +19,7 @@ from sublet.db import Tx
 from sublet.dns.types import GlueInput
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
+from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
@@ -27,7 +28,6 @@ from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.set_auto_renew import set_auto_renew
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
 from sublet.tickets.model import TicketRequest

@@ -131,8 +131,6 @@ Scopes = Annotated[
     list[Annotated[str, Meta(extra_json_schema={"enum": list(SCOPES)})]],
     Meta(min_length=1, max_length=len(SCOPES)),
 ]
-
-
 Names = Annotated[
     list[Annotated[str, Meta(max_length=256)]],
     Meta(
@@ -141,8 +139,6 @@ Names = Annotated[
         description="The names that the token is for. `*.example.net` stands for all names below example.net. Null: all names.",
     ),
 ]
-
-
 Domains = Annotated[
     list[Annotated[str, Meta(max_length=254)]],
     Meta(
@@ -151,8 +147,6 @@ Domains = Annotated[
         description="The platform domains whose names the token is for. Null: all platform domains.",
     ),
 ]
-
-
 Networks = Annotated[
     list[Annotated[str, Meta(max_length=64)]],
     Meta(
@@ -161,8 +155,6 @@ Networks = Annotated[
         description="The networks from which the token may be used, in CIDR notation. Null: all networks.",
     ),
 ]
-
-
 DailyCredits = Annotated[
     int,
     Meta(
@@ -171,8 +163,6 @@ DailyCredits = Annotated[
         description="The maximum number of credits spent within 24 hours. Null: no limit.",
     ),
 ]
-
-
 ExpiresAt = Annotated[
     datetime,
     Meta(

@@ -49,7 +49,6 @@ open_api = Operations(AUTH, tags.OPEN_ACCOUNT)
 
 api = Operations(API, tags.SIGN_IN, user_code=Parameter("The code that the program shows.", "WDJB-MJHT"))
 
-
 _DEVICE = {
     "name": "ada's laptop",
     "user_code": "WDJB-MJHT",

@@ -1,0 +1,1 @@
+"""The dates of a name: its timeline, and the renewal that happens without a request."""

@@ -1,0 +1,1 @@
+"""What name servers answer for a name, beside what is stored."""

@@ -1,0 +1,222 @@
+"""The API of what name servers answer for a name (spec, part 4, "Subdomains")."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from sublet.dns.difference import served_delegation
+from sublet.dns.parent_servers import query_servers
+from sublet.errors import (
+    RateLimited,
+    SubdomainNotFound,
+    Unavailable,
+)
+from sublet.operations import tags
+from sublet.operations.call import Answer, Call
+from sublet.operations.operation import API, Operations
+from sublet.operations.query_limit import counted_as_querying
+from sublet.operations.shapes import (
+    NOW,
+    Count,
+    HostName,
+    Moment,
+    Shape,
+    Success,
+    one_of,
+)
+from sublet.subdomains.delegation.served import ServedReport, ServerVerdict, report_served
+from sublet.subdomains.delegation.view import view_delegation
+from sublet.subdomains.model import (
+    Subdomain,
+)
+from sublet.subdomains.shapes import (
+    FQDN,
+    PROVISIONING_EXAMPLE,
+    SUBDOMAIN_EXAMPLE,
+    DsShape,
+    GlueShape,
+    ProvisioningShape,
+    delegation_members,
+    provisioning_shape,
+)
+
+api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
+
+_DELEGATION = {name: SUBDOMAIN_EXAMPLE[name] for name in ("nameservers", "glue", "ds_records")}
+
+
+Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
+
+
+class StoredDelegationShape(Shape):
+    """The stored delegation.
+
+    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
+    """
+
+    nameservers: list[HostName]
+    glue: list[GlueShape]
+    ds_records: list[DsShape]
+    generation: Count
+
+
+class PublishedDelegationShape(Shape):
+    """The last publication. `serial` is the zone's serial at which the name server answered with `published_generation`."""
+
+    zone: HostName
+    serial: Serial | None
+    published_at: Moment
+    published_generation: Count
+
+
+class ParentServerShape(Shape):
+    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the other members are null.
+
+    `difference` is null if the answer matches the stored delegation.
+    """
+
+    server: HostName
+    role: Annotated[str, one_of(("primary", "secondary", "built_in"))]
+    serial: Serial | None
+    nameservers: list[HostName] | None
+    glue: list[GlueShape] | None
+    ds_records: list[DsShape] | None
+    matches: bool | None
+    difference: str | None
+    error: str | None
+
+
+class DelegationShape(Shape):
+    """A delegation as it is stored, as it was published, and as it is served.
+
+    `in_agreement` is true if every server answered with exactly the stored delegation, or with nothing for a name that shouldn't be in
+    the DNS.
+    """
+
+    stored: StoredDelegationShape
+    published: PublishedDelegationShape | None
+    servers: list[ParentServerShape]
+    in_agreement: bool
+    summary: str
+
+
+class DelegationAnswer(Success, kw_only=True):
+    """The delegation of a subdomain, and the state of its publication."""
+
+    delegation: DelegationShape
+    provisioning: ProvisioningShape
+
+
+def delegation_answer(
+    subdomain: Subdomain, report: ServedReport, warnings: Sequence[str]
+) -> DelegationAnswer:
+    """Return the answer with a name's stored, published and served delegation, and its provisioning."""
+    stored = StoredDelegationShape(
+        generation=subdomain.generation, **delegation_members(subdomain.delegation)
+    )
+    published = None
+    if subdomain.published_at is not None:
+        published = PublishedDelegationShape(
+            zone=subdomain.domain,
+            serial=subdomain.published_serial,
+            published_at=subdomain.published_at,
+            published_generation=subdomain.published_generation,
+        )
+    return DelegationAnswer(
+        delegation=DelegationShape(
+            stored=stored,
+            published=published,
+            servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
+            in_agreement=report.in_agreement,
+            summary=report.summary,
+        ),
+        provisioning=provisioning_shape(subdomain, warnings),
+    )
+
+
+def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape:
+    answer = verdict.answer
+    members: dict[str, Any] = {"nameservers": None, "glue": None, "ds_records": None}
+    if verdict.error is None:
+        members = delegation_members(served_delegation(fqdn, answer.records))
+    return ParentServerShape(
+        server=answer.server.server,
+        role=answer.server.role,
+        serial=answer.serial,
+        matches=verdict.matches,
+        difference=verdict.difference,
+        error=verdict.error,
+        **members,
+    )
+
+
+@api.get(
+    "/subdomains/{fqdn}/delegation",
+    "subdomains:read",
+    (SubdomainNotFound, RateLimited, Unavailable),
+    example={
+        "delegation": {
+            "stored": {**_DELEGATION, "generation": 1},
+            "published": {
+                "zone": "example.net",
+                "serial": 42,
+                "published_at": NOW,
+                "published_generation": 1,
+            },
+            "servers": [
+                {
+                    "server": "ns1.example.net",
+                    "role": "primary",
+                    "serial": 42,
+                    **_DELEGATION,
+                    "matches": True,
+                    "difference": None,
+                    "error": None,
+                },
+                {
+                    "server": "ns2.example.net",
+                    "role": "secondary",
+                    "serial": None,
+                    **dict.fromkeys(_DELEGATION),
+                    "matches": None,
+                    "difference": None,
+                    "error": "The name server did not answer in time.",
+                },
+            ],
+            "in_agreement": False,
+            "summary": (
+                "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net did not answer in time. "
+                "Ask again in a while. If the problem persists, open a ticket."
+            ),
+        },
+        "provisioning": PROVISIONING_EXAMPLE,
+    },
+)
+async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
+    """Get the answers of the name servers for a subdomain.
+
+    Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
+    sentence for every difference. The name may be in the user's trash. All servers are queried at the same time; the entry of a server that
+    doesn't answer within three seconds has an `error`.
+    """
+    db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
+    before = await db.read(view_delegation, actor, identifier)
+    with counted_as_querying(call):
+        answers = await query_servers(
+            call.context.name_servers(before.platform_domain),
+            before.platform_domain.domain,
+            before.subdomain.fqdn,
+            empty_owners=before.empty_owners,
+        )
+    # If the name changed during the queries, a server may have answered with the old delegation.
+    view = await db.read(view_delegation, actor, identifier)
+    report = report_served(
+        view.subdomain,
+        view.desired,
+        answers,
+        changed_meanwhile=view.desired != before.desired
+        or view.subdomain.generation != before.subdomain.generation
+        or view.subdomain.published_generation != before.subdomain.published_generation,
+    )
+    return Answer(delegation_answer(view.subdomain, report, view.warnings))
