@@ -11,7 +11,8 @@ from sublet.dns.types import DnskeyInput, DsInput
 from sublet.errors import InvalidRequest, ValidationFailed
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.operations.shapes import NoBody, PageQuery
-from sublet.subdomains.dates.api import AutoRenewBody, RegisterBody, RenewBody, SubdomainsQuery
+from sublet.subdomains.api import RegisterBody, RenewBody, SubdomainsQuery
+from sublet.subdomains.dates.api import AutoRenewBody
 from sublet.subdomains.sent_delegation import Dnskey, DsRecord, NameserversBody, ds_inputs, sent_nameservers
 
 Found = set[tuple[str, str]]

@@ -186,8 +186,8 @@ class Calls:
             Unavailable: the timeout expired. A write that the database has accepted still takes effect.
         """
         if operation.reads:
-            read: Answer[Any] | msgspec.Struct = await self.context.db.read(operation.function, call)
-            return read if isinstance(read, Answer) else Answer[Any](read)
+            read: msgspec.Struct | Answer[Any] = await self.context.db.read(operation.function, call)
+            return Answer(read) if isinstance(read, msgspec.Struct) else read
         try:
             async with asyncio.timeout(self._timeout_seconds if operation.takes_body else None) as timeout:
                 answer: Answer[Any] = await operation.function(call)
