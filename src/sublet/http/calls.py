@@ -172,7 +172,7 @@ class Calls:
         parts = await _read_parts(sent, operation)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
-            answer = await operation.function(call)
+            answer: Answer[Any] = await operation.function(call)
         except ValidationFailed:
             await self.count_failure(failure_limits)
             raise
