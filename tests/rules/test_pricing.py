@@ -118,7 +118,7 @@ def test_prices_of_a_label_replace_those_of_the_offer_unless_free(
     listed = Label(1, "shop", "premium", own, own_renewal)
     charged = mode != "free"
     assert registration_price(offer, listed) == (own if charged and own is not None else offer.price_credits)
-    assert renewal_price(offer, listed) == (
+    assert renewal_price(offer, own_renewal) == (
         own_renewal if charged and own_renewal is not None else offer.renewal_price_credits
     )
 

@@ -133,7 +133,8 @@ def test_a_refusal_is_stored_audited_once_and_checked_again(registry: Registry) 
     for _ in range(2):
         follow(registry, shop, refusal)
     view = registry.read(view_automatic_ds, registry.actor(), SHOP)
-    assert (view.follows_csync, view.csync.refusal, view.csync.message) == (
+    states = view.states
+    assert (states.follows_csync, states.csync.refusal, states.csync.message) == (
         True,
         refusal.code,
         refusal.message,

@@ -18,6 +18,7 @@ from sublet.operations.operation import API, Operations, Refusals
 from sublet.operations.shapes import Body, Moment, Shape, Success, one_of
 from sublet.platform_domains.model import AUTOMATIC_DS
 from sublet.subdomains.api import if_subdomain_matches
+from sublet.subdomains.child_state_store import ChildStates
 from sublet.subdomains.ds_sources import SOURCES as DS_SOURCES
 from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
@@ -126,7 +127,7 @@ def get_automatic_ds(tx: Tx, call: Call[None, None]) -> AutomaticDsAnswer:
     Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
     current request is refused, if it is.
     """
-    return _answer(view_automatic_ds(tx, call.actor(), call.path["fqdn"]))
+    return answer_of(view_automatic_ds(tx, call.actor(), call.path["fqdn"]))
 
 
 @api.write(
@@ -156,17 +157,18 @@ async def set_automatic_ds_(
         bootstrap=call.body.bootstrap,
     )
     view = await call.context.db.read(view_automatic_ds, call.actor(), call.path["fqdn"])
-    return done.answer(_answer(view))
+    return done.answer(answer_of(view))
 
 
-def _answer(view: AutomaticDsView) -> AutomaticDsAnswer:
-    known = view.known
+def answer_of(view: AutomaticDsView) -> AutomaticDsAnswer:
+    """Return the answer that shows the automatic DS of a name."""
+    known = view.states.automatic_ds
     refusal = None
     if known.refusal is not None and known.message is not None and known.refused_since is not None:
         refusal = DsRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
     return AutomaticDsAnswer(
         automatic_ds=AutomaticDsShape(
-            policy=view.policy,
+            policy=view.states.automatic_ds_policy,
             enabled=known.enabled,
             bootstrap=known.bootstrap,
             ds_records=[
@@ -182,16 +184,16 @@ def _answer(view: AutomaticDsView) -> AutomaticDsAnswer:
             ],
             followed_signed_at=known.signed_at,
             refusal=refusal,
-            csync=_csync(view),
+            csync=_csync(view.states),
         )
     )
 
 
-def _csync(view: AutomaticDsView) -> CsyncShape:
-    known = view.csync
+def _csync(states: ChildStates) -> CsyncShape:
+    known = states.csync
     refusal = None
     if known.refusal is not None and known.message is not None and known.refused_since is not None:
         refusal = CsyncRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
     return CsyncShape(
-        followed=view.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
+        followed=states.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
     )

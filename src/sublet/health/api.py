@@ -187,7 +187,7 @@ def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
     checked minutes after each change, then daily, and more often while the name is broken.
     """
     view = view_health(tx, call.actor(), call.path["fqdn"])
-    return _answer(view, checks_enabled=call.context.checker is not None)
+    return answer_of(view, checks_enabled=call.context.checker is not None)
 
 
 @api.write(
@@ -223,7 +223,7 @@ async def check_health(call: Call[NoBody, None]) -> Answer[HealthAnswer]:
     if result.busy_until is not None:
         raise Conflict("Checks of other names are querying these nameservers. Try again in a minute.")
     await db.write(record_check, due.subdomain_id, due.generation, result.report)
-    return Answer(_answer(await db.read(view_health, call.actor(), call.path["fqdn"]), checks_enabled=True))
+    return Answer(answer_of(await db.read(view_health, call.actor(), call.path["fqdn"]), checks_enabled=True))
 
 
 def _checker(call: Call[Any, Any]) -> Checker:
@@ -239,7 +239,8 @@ def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
     )
 
 
-def _answer(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
+def answer_of(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
+    """Return the answer that shows the health of a name."""
     health = view.health
     return HealthAnswer(
         health=HealthShape(

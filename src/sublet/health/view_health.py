@@ -12,8 +12,7 @@ from sublet.health import store
 from sublet.health.due_checks import target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
-from sublet.platform_domains.store import find_platform_domain
-from sublet.subdomains.child_state_store import find_automatic_ds, find_csync_state
+from sublet.subdomains.child_state_store import ChildStates, find_child_states
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver, is_published
 from sublet.subdomains.model import Subdomain
@@ -29,6 +28,7 @@ class HealthView:
     subdomain: Subdomain
     health: Health | None
     changes: tuple[HealthChange, ...]
+    states: ChildStates
     refused: tuple[Finding, ...] = ()
     leaves_at: datetime | None = None
 
@@ -39,25 +39,24 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
     Raises:
         SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
     """
-    subdomain = find_in_account(tx, actor, identifier)
+    return health_of(tx, find_in_account(tx, actor, identifier))
+
+
+def health_of(tx: Tx, subdomain: Subdomain) -> HealthView:
+    """Return the health of a name."""
+    states = find_child_states(tx, subdomain.id)
     health = store.find_health(tx, subdomain.id)
     refused = [
         Finding(code, Level.NOTICE, subdomain.fqdn, f"{request} is refused ({known.refusal}).", known.message)
         for code, request, known in (
-            ("ds_refused", "The zone's request with CDS records", find_automatic_ds(tx, subdomain.id)),
-            (
-                "csync_refused",
-                "The zone's request with its CSYNC record",
-                find_csync_state(tx, subdomain.id),
-            ),
+            ("ds_refused", "The zone's request with CDS records", states.automatic_ds),
+            ("csync_refused", "The zone's request with its CSYNC record", states.csync),
         )
         if known.message is not None
     ]
     changes = tuple(store.list_changes(tx, subdomain.id))
-    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
-    broken_days = platform_domain.broken_days if platform_domain is not None else 0
-    at = None if health is None else leaves_at(health, broken_days)
-    return HealthView(subdomain, health, changes, tuple(refused), at)
+    at = None if health is None else leaves_at(health, states.broken_days)
+    return HealthView(subdomain, health, changes, states, tuple(refused), at)
 
 
 def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueCheck:

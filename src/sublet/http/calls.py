@@ -165,6 +165,15 @@ class Calls:
         sent.headers |= answer.headers
         return answer
 
+    async def admit(self, operation: Operation, registrant: Registrant, sent: SentRequest) -> None:
+        """Count a request as an operation, and check the operation's scope and the user's role.
+
+        Raises:
+            Refusal: a refusal of `answer` before the gate.
+        """
+        await self._count(sent, operation, registrant)
+        _authorize(operation, registrant)
+
     async def answer_open(
         self, operation: Operation, sent: SentRequest, failure_limits: FailureLimits
     ) -> Answer[Any]:

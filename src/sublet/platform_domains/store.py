@@ -372,6 +372,26 @@ def list_offers(tx: Tx, platform_domain_id: int) -> list[Offer]:
     return [Offer(*row) for row in _OFFERS.all(tx, of=platform_domain_id)]
 
 
+_RENEWAL = Prepared(
+    select(*_OFFER, labels.c.renewal_price_credits)
+    .select_from(
+        offers.outerjoin(
+            labels,
+            (labels.c.platform_domain_id == offers.c.platform_domain_id)
+            & (labels.c.label == bindparam("listed")),
+        )
+    )
+    .where((offers.c.platform_domain_id == bindparam("of")) & (offers.c.mode == bindparam("chosen")))
+)
+
+
+def find_renewal(tx: Tx, platform_domain_id: int, mode: str, label: str) -> tuple[Offer, int | None]:
+    """Return the offer of a mode, withdrawn or not, and the label's own renewal price, if it has one. Offers are never deleted."""
+    row = _RENEWAL.one_or_none(tx, of=platform_domain_id, chosen=mode, listed=label)
+    assert row is not None, "an offer is missing"  # noqa: S101
+    return Offer(*row[:-1]), row[-1]
+
+
 def list_offers_of(tx: Tx, platform_domain_ids: Sequence[int]) -> dict[int, list[Offer]]:
     """Return the offers of each of these platform domains, withdrawn ones too."""
     found: dict[int, list[Offer]] = {}

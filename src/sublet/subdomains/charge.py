@@ -24,11 +24,9 @@ def registration_price(offer: Offer, listed: Label | None) -> int:
     return offer.price_credits
 
 
-def renewal_price(offer: Offer, listed: Label | None) -> int:
+def renewal_price(offer: Offer, own_price: int | None) -> int:
     """Return the list price of a renewal in credits: the label's own renewal price (not in the mode `free`), or the offer's."""
-    if offer.mode != "free" and listed is not None and listed.renewal_price_credits is not None:
-        return listed.renewal_price_credits
-    return offer.renewal_price_credits
+    return offer.renewal_price_credits if offer.mode == "free" or own_price is None else own_price
 
 
 DAY = timedelta(days=1)

@@ -18,7 +18,9 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import Instant, metadata
+from sublet.subdomains.store import subdomains
 
 automatic_ds = Table(
     "automatic_ds",
@@ -88,6 +90,47 @@ _CSYNC_STATE = Prepared(
         csync_states.c.subdomain_id == bindparam("of")
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStates:
+    """A name's states of automatic DS and CSYNC, and what its platform domain says about them and about broken delegations."""
+
+    automatic_ds: AutomaticDs
+    csync: CsyncState
+    automatic_ds_policy: str
+    follows_csync: bool
+    broken_days: int
+
+
+_SIZE = len(AutomaticDs.__slots__)
+_STATES = Prepared(
+    select(
+        *(automatic_ds.c[name] for name in AutomaticDs.__slots__),
+        *(csync_states.c[name] for name in CsyncState.__slots__),
+        platform_domains.c.automatic_ds,
+        platform_domains.c.csync,
+        platform_domains.c.broken_days,
+    )
+    .select_from(
+        subdomains.join(platform_domains)
+        .outerjoin(automatic_ds, automatic_ds.c.subdomain_id == subdomains.c.id)
+        .outerjoin(csync_states, csync_states.c.subdomain_id == subdomains.c.id)
+    )
+    .where(subdomains.c.id == bindparam("of"))
+)
+
+
+def find_child_states(tx: Tx, subdomain_id: int) -> ChildStates:
+    """Return a name's states of automatic DS and CSYNC, and its platform domain's policies, by one statement."""
+    row = _STATES.one_or_none(tx, of=subdomain_id)
+    assert row is not None  # noqa: S101 - rows of names are never deleted
+    of_ds, of_csync, policies = row[:_SIZE], row[_SIZE:-3], row[-3:]
+    return ChildStates(
+        AutomaticDs(subdomain_id) if of_ds[0] is None else AutomaticDs(*of_ds),
+        CsyncState(subdomain_id) if of_csync[0] is None else CsyncState(*of_csync),
+        *policies,
+    )
 
 
 def find_automatic_ds(tx: Tx, subdomain_id: int) -> AutomaticDs:

@@ -235,21 +235,21 @@ def refuse_unregistered(
 
 
 def nameserver_warnings(
-    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+    tx: Tx,
+    subdomain: Subdomain,
+    enclosed: Sequence[EnclosedNameserver] | None = None,
+    *,
+    is_new: bool = False,
 ) -> tuple[str, ...]:
     """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose enclosing name isn't in the DNS.
 
-    `above` is the result of `platform_domains_above`, for a name that was just registered. Warnings reveal only public facts, and when a name in
-    the trash will be purged. Not checked: whether the nameservers of the enclosing name have records of the nameserver.
+    `enclosed` are the name's nameservers below other names, if the caller has them. From a name that `is_new`, the sweep has removed none.
+    Warnings reveal only public facts, and when a name in the trash will be purged. Not checked: whether the nameservers of the enclosing name
+    have records of the nameserver.
     """
-    if above is not None:
-        removed: tuple[str, ...] = ()
-        enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
-    else:
-        removed, enclosed = (
-            _removal_warnings(tx, subdomain),
-            find_enclosed_nameservers_of_subdomain(tx, subdomain),
-        )
+    removed = () if is_new else _removal_warnings(tx, subdomain)
+    if enclosed is None:
+        enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
     return (*removed, *(_warning(each) for each in enclosed if not each.is_delegated))
 
 
@@ -278,10 +278,14 @@ def _warning(enclosed: EnclosedNameserver) -> str:
 
 
 def registry_warnings(
-    tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain] | None = None
+    tx: Tx,
+    subdomain: Subdomain,
+    enclosed: Sequence[EnclosedNameserver] | None = None,
+    *,
+    is_new: bool = False,
 ) -> tuple[str, ...]:
-    """Return the warnings about a name's nameservers, then about its parent zone. `above` is passed to `nameserver_warnings`."""
-    return (*nameserver_warnings(tx, subdomain, above), *_parent_warnings(tx, subdomain))
+    """Return the warnings about a name's nameservers (`nameserver_warnings`), then about its parent zone."""
+    return (*nameserver_warnings(tx, subdomain, enclosed, is_new=is_new), *_parent_warnings(tx, subdomain))
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:

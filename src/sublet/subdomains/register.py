@@ -105,7 +105,8 @@ def register(
     # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
-    warnings = registry_warnings(tx, subdomain, above)
+    enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+    warnings = registry_warnings(tx, subdomain, enclosed, is_new=True)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )

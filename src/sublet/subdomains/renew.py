@@ -182,16 +182,8 @@ def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
 
 
 def _find_offer_and_price(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
-    offer = _offer_of(tx, subdomain)
-    listed = platform_domain_store.find_label(tx, subdomain.platform_domain_id, subdomain.label)
-    return offer, renewal_price(offer, listed)
-
-
-def _offer_of(tx: Tx, subdomain: Subdomain) -> Offer:
-    """Return the offer of a name's mode, even if the offer is withdrawn."""
-    for offer in platform_domain_store.list_offers(tx, subdomain.platform_domain_id):
-        if offer.mode == subdomain.registration_type:
-            return offer
-    raise LookupError(
-        f"the offer {subdomain.registration_type} of {subdomain.domain} is missing, but offers are never deleted"
+    """Return the offer of a name's mode, even if it is withdrawn, and the list price of a renewal."""
+    offer, own_price = platform_domain_store.find_renewal(
+        tx, subdomain.platform_domain_id, subdomain.registration_type, subdomain.label
     )
+    return offer, renewal_price(offer, own_price)

@@ -82,6 +82,10 @@ def view_availability(
     return Availability(requested.fqdn, refusal, _available_at(tx, user, requested.fqdn), modes)
 
 
+def _own_renewal_price(requested: RequestedName) -> int | None:
+    return None if requested.listed is None else requested.listed.renewal_price_credits
+
+
 def _modes(requested: RequestedName) -> tuple[Offer, ...]:
     fitting = [
         requested.offers[mode] for mode in MODES_BY_CLASS[requested.label_class] if mode in requested.offers
@@ -90,7 +94,7 @@ def _modes(requested: RequestedName) -> tuple[Offer, ...]:
         replace(
             offer,
             price_credits=registration_price(offer, requested.listed),
-            renewal_price_credits=renewal_price(offer, requested.listed),
+            renewal_price_credits=renewal_price(offer, _own_renewal_price(requested)),
         )
         for offer in fitting
         if requested.quota.allows(offer.mode)

@@ -1,13 +1,25 @@
 """The pages of a name: its state, its allowed actions, its timeline, and the forms that change it."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
+from sublet.automatic_ds.api import AutomaticDsShape
+from sublet.automatic_ds.api import answer_of as automatic_ds_answer
+from sublet.automatic_ds.view_automatic_ds import automatic_ds_of
+from sublet.db import Tx
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
+from sublet.health.api import HealthShape
+from sublet.health.api import answer_of as health_answer
+from sublet.health.view_health import health_of
+from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
-from sublet.subdomains.api import SubdomainAnswer
+from sublet.subdomains.api import SubdomainAnswer, UsageShape, free_subdomains, shape_of
+from sublet.subdomains.dates.api import AutoRenewShape, TimelineAnswer, auto_renew_of, read_past, timeline_of
+from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.shapes import SubdomainShape
+from sublet.subdomains.transfers.api import TransferShape, pending_offer_of
 from sublet.web.delegation_form import (
     changed_fields,
     check_delegation,
@@ -25,19 +37,8 @@ NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 
 async def show(call: PageCall) -> Response:
     """Show the name, live or in the trash."""
-    subdomain = await _find(call)
-    fqdn = subdomain.fqdn
-    timeline = await call.api("timeline", fqdn=fqdn)
-    shown = ("auto_renew", "health", "automatic_ds", "transfer", "usage")
-    values: dict[str, Any] = dict.fromkeys(shown)
-    if subdomain.status == "trashed":
-        values["usage"] = (await call.api("free_subdomains")).usage
-    else:
-        values["auto_renew"] = (await call.api("get_auto_renew", fqdn=fqdn)).auto_renew
-        values["health"] = (await call.api("get_health", fqdn=fqdn)).health
-        values["automatic_ds"] = (await call.api("get_automatic_ds", fqdn=fqdn)).automatic_ds
-        offers = (await call.api("list_transfers", query={"state": "pending", "direction": "sent"})).transfers
-        values["transfer"] = next((each for each in offers if each.subdomain == fqdn), None)
+    shown = await call.read("get_subdomain", _read_overview)
+    subdomain, timeline = shown.name, shown.timeline
     events = timeline.timeline
     is_published = subdomain.status == "active" and "published" in call.request.query_params
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
@@ -52,7 +53,43 @@ async def show(call: PageCall) -> Response:
         past=[each for each in events if each.past][::-1],
         ahead=[each for each in events if not each.past],
         lines=delegation_lines(subdomain),
-        **values,
+        usage=shown.usage,
+        auto_renew=shown.auto_renew,
+        health=shown.health,
+        automatic_ds=shown.automatic_ds,
+        transfer=shown.transfer,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Overview:
+    """What the page of a name shows. A name in the trash has only its timeline, and the user's free quota."""
+
+    name: SubdomainShape
+    timeline: TimelineAnswer
+    usage: UsageShape | None = None
+    auto_renew: AutoRenewShape | None = None
+    health: HealthShape | None = None
+    automatic_ds: AutomaticDsShape | None = None
+    transfer: TransferShape | None = None
+
+
+def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
+    subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
+    past = read_past(tx, subdomain)
+    name = shape_of(call, subdomain, tx.now)
+    timeline = timeline_of(tx, call, subdomain, past)
+    if subdomain.trashed_at is not None:
+        return _Overview(name=name, timeline=timeline, usage=free_subdomains(tx, call).usage)
+    health = health_of(tx, subdomain)
+    checks_enabled = call.context.checker is not None
+    return _Overview(
+        name=name,
+        timeline=timeline,
+        auto_renew=auto_renew_of(tx, subdomain, past),
+        health=health_answer(health, checks_enabled=checks_enabled).health,
+        automatic_ds=automatic_ds_answer(automatic_ds_of(tx, subdomain, health.states)).automatic_ds,
+        transfer=pending_offer_of(tx, call, subdomain),
     )
 
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -13,10 +13,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sublet.accounts.model import Membership, Registrant
 from sublet.accounts.sessions import RECENT_SIGN_IN
+from sublet.db import Tx
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
 from sublet.http.calls import FailureLimits, SentRequest
 from sublet.http.errors import refusal_headers, status_of
+from sublet.operations.call import Call
 from sublet.operations.client import Client, is_from_site, origin_refusal
 from sublet.operations.client_address import address_key
 from sublet.operations.operation import BASE_PATH, Operation
@@ -25,6 +27,7 @@ from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_to
 if TYPE_CHECKING:
     from sublet.web.console import Console
 
+ReadT = TypeVar("ReadT")
 MESSAGE_COOKIE = "__Host-sublet_message"
 COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
@@ -146,6 +149,45 @@ class PageCall:
             assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
         return (await self.console.calls.answer(operation, registrant, sent)).body
+
+    async def read(self, name: str, function: Callable[[Tx, Call[None, None]], ReadT]) -> ReadT:
+        """Return what a function reads in one transaction. Scope, role and limit of an operation apply, and its reads count once.
+
+        Raises:
+            Refusal: RateLimited, InsufficientRole, or a refusal of the function.
+        """
+        assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
+        assert self.registrant is not None, "the page needs a session"  # noqa: S101
+        calls = self.console.calls
+        operation = self.console.operations[name]
+        sent = SentRequest(
+            fields=Headers(),
+            client=self.client,
+            request_id=self.request_id,
+            path=self.request.url.path,
+            headers=self.headers,
+            counted_classes=self.counted_classes,
+        )
+        await calls.admit(operation, self.registrant, sent)
+        return await calls.context.db.read(function, self.as_call())
+
+    def as_call(self) -> Call[None, None]:
+        """Return this request as operations take it, with the parameters of the page's path."""
+        assert self.registrant is not None, "the page needs a session"  # noqa: S101
+        return Call(
+            context=self.console.calls.context,
+            request_id=self.request_id,
+            registrant=self.registrant,
+            path={name: str(value) for name, value in self.parameters.items()},
+            body=None,
+            query=None,
+            idempotency_key=None,
+            fingerprint="",
+            status=200,
+            request_path=self.request.url.path,
+            query_string="",
+            client=self.client,
+        )
 
     def filters(self, *names: str) -> dict[str, str]:
         """Return these parameters of the query; a missing one is empty."""

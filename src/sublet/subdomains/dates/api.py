@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
 
@@ -49,6 +49,7 @@ from sublet.subdomains.lifecycle import (
 from sublet.subdomains.model import (
     AutoRenewAttempt,
     Subdomain,
+    Term,
     TimelineEvent,
 )
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
@@ -60,7 +61,7 @@ from sublet.subdomains.shapes import (
     SUBDOMAIN_EXAMPLE,
     SubdomainShape,
 )
-from sublet.subdomains.sweep.store import list_milestones
+from sublet.subdomains.sweep.store import PastMilestone, list_milestones
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 
@@ -216,9 +217,21 @@ def auto_renew_shape(
     )
 
 
-def _read_auto_renew(tx: Tx, subdomain: Subdomain) -> AutoRenewShape:
-    terms = store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX)
-    attempt = last_attempt(terms, list_milestones(tx, subdomain.id))
+class Past(NamedTuple):
+    """What happened to a name: its newest terms, and its milestones, both oldest first."""
+
+    terms: list[Term]
+    milestones: list[PastMilestone]
+
+
+def read_past(tx: Tx, subdomain: Subdomain) -> Past:
+    """Return what happened to a name."""
+    return Past(store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX), list_milestones(tx, subdomain.id))
+
+
+def auto_renew_of(tx: Tx, subdomain: Subdomain, past: Past) -> AutoRenewShape:
+    """Return the shape of a name's automatic renewal."""
+    attempt = last_attempt(past.terms, past.milestones)
     return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
 
 
@@ -279,26 +292,36 @@ def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
     the actions that the current state allows, including those that need a quote first.
     """
-    holder = call.registrant.holder
-    limit = quota_limit(holder.free_quota, call.default_free_quota())
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
+    return timeline_of(tx, call, subdomain, read_past(tx, subdomain))
+
+
+def timeline_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past) -> TimelineAnswer:
+    """Return the timeline of a name, live or in the trash."""
+    enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
     events = timeline(
         subdomain,
         tx.now,
-        terms=store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX),
-        milestones=list_milestones(tx, subdomain.id),
+        terms=past.terms,
+        milestones=past.milestones,
         changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
         nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
-        enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, subdomain),
+        enclosed_nameservers=enclosed,
     )
     return timeline_answer(
         subdomain,
         events,
         tx.now,
         user_suspended=call.registrant.is_suspended,
-        quota_left=Quota(store.count_free(tx, holder.id), limit).allows_one_more,
-        warnings=stored_warnings(tx, subdomain),
+        quota_left=subdomain.trashed_at is None or _has_quota_left(tx, call),
+        warnings=stored_warnings(tx, subdomain, enclosed),
     )
+
+
+def _has_quota_left(tx: Tx, call: Call[Any, Any]) -> bool:
+    holder = call.registrant.holder
+    limit = quota_limit(holder.free_quota, call.default_free_quota())
+    return Quota(store.count_free(tx, holder.id), limit).allows_one_more
 
 
 @api.get(
@@ -313,7 +336,7 @@ def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
     """
     subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-    return AutoRenewAnswer(auto_renew=_read_auto_renew(tx, subdomain))
+    return AutoRenewAnswer(auto_renew=auto_renew_of(tx, subdomain, read_past(tx, subdomain)))
 
 
 @api.write(
@@ -351,7 +374,8 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[SetAutoRene
     def read(tx: Tx) -> SetAutoRenewAnswer:
         subdomain = find_written(tx, call, done.outcome.id)
         return SetAutoRenewAnswer(
-            subdomain=shape_of(call, subdomain, tx.now), auto_renew=_read_auto_renew(tx, subdomain)
+            subdomain=shape_of(call, subdomain, tx.now),
+            auto_renew=auto_renew_of(tx, subdomain, read_past(tx, subdomain)),
         )
 
     return done.answer(await call.context.db.read(read))

@@ -1,5 +1,6 @@
 """Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sublet.audit import Actor
@@ -13,7 +14,7 @@ from sublet.subdomains import published_owner_store
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.lifecycle import desired_records
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameservers import registry_warnings
+from sublet.subdomains.nameservers import EnclosedNameserver, registry_warnings
 
 EMPTY_OWNERS_MAX = 30
 """The maximum number of owner names to check for orphaned records. Each owner name takes four queries per server."""
@@ -52,6 +53,11 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     )
 
 
-def stored_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its parent zone."""
-    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain))
+def stored_warnings(
+    tx: Tx, subdomain: Subdomain, enclosed: Sequence[EnclosedNameserver] | None = None
+) -> tuple[str, ...]:
+    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its parent zone.
+
+    `enclosed` are the name's nameservers below other names, if the caller has them.
+    """
+    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed))

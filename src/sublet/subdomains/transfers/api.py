@@ -45,6 +45,7 @@ from sublet.operations.shapes import (
     one_of,
 )
 from sublet.subdomains.api import if_subdomain_matches
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.shapes import FQDN
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.accept import accept
@@ -55,7 +56,7 @@ from sublet.subdomains.transfers.find import (
     is_sender,
     lock_requester_and_sender,
 )
-from sublet.subdomains.transfers.model import DIRECTIONS, STATES, NameTransfer, TransferFilter
+from sublet.subdomains.transfers.model import DIRECTIONS, PENDING, STATES, NameTransfer, TransferFilter
 from sublet.subdomains.transfers.push import push
 from sublet.subdomains.transfers.withdraw import withdraw
 
@@ -234,6 +235,12 @@ def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> TransferAnswer:
     return TransferAnswer(
         transfer=_shape(requester, find_own_transfer(tx, call.actor(), requester, identifier), tx.now)
     )
+
+
+def pending_offer_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain) -> TransferShape | None:
+    """Return the transfer by which a name of the user is offered now, or None."""
+    found = [each for each in store.list_pending(tx, [subdomain.id]) if each.state_at(tx.now) == PENDING]
+    return _shape(_requester(call), found[0], tx.now) if found else None
 
 
 def _requester(call: Call[Any, Any]) -> Requester:
