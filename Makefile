@@ -36,7 +36,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults mutants bench bench-full reference client screenshots reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults mutants bench bench-full reference client walk screenshots reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -118,6 +118,9 @@ client: $(VENV)/dev.stamp ## Write the part of the Python client that the API de
 	@$(BIN)/python tools/generate_client.py
 	@$(BIN)/python tools/client_coverage.py
 	@$(BIN)/python tools/generate_subletctl.py
+
+walk: $(VENV)/dev.stamp ## Count the files, functions and statements that a request passes, and the lines of the source
+	@$(BIN)/python tools/request_walk.py
 
 screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
 	@tools/install-system-packages chromium:chromium
