@@ -115,7 +115,7 @@ def main() -> None:
     threading.setprofile(seen.watch)
     with (
         tempfile.TemporaryDirectory() as place,
-        running_service(f"sqlite:///{place}/registry.db", log_level="error", rate_limits=True) as service,
+        running_service(f"sqlite:///{place}/registry.db", log_level="error", free_quota=1_000) as service,
     ):
         _print_walks(service, seen)
     _print_lines()
