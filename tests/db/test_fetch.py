@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func, select
 
 from sublet.accounts import store as account_store
-from sublet.accounts.tokens.issue import digest, issue_token
+from sublet.accounts.tokens.issue import digest, issue_token, revoke_token
 from sublet.db import Query
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
@@ -57,12 +57,30 @@ def test_a_query_has_the_same_result_fetched_and_in_a_transaction(registry: Regi
         (store.OWN_BY_NAME, {"owner_id": ann, "name": "blog.example.test"}),
         (store.OWN_BY_NAME, {"owner_id": ben, "name": "blog.example.test"}),
         (
-            account_store.REGISTRANT_BY_DIGEST,
+            account_store.REGISTRANT_BY_FORMER_DIGEST,
             {"token_digest": digest(issued.secret.reveal()), "at": registry.now},
         ),
+        (account_store.REGISTRANT_BY_DIGEST, {"token_digest": digest(issued.secret.reveal())}),
     )
     for query, parameters in cases:
         assert registry.run(registry.db.fetch(query, **parameters)) == registry.read(query.run, **parameters)
+        assert registry.run(registry.db.fetch_remembered(query, **parameters)) == registry.read(
+            query.run, **parameters
+        )
+
+
+def test_a_remembered_result_is_asked_again_after_a_commit(registry: Registry) -> None:
+    issued = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")
+
+    def ask() -> Any:
+        by = {"token_digest": digest(issued.secret.reveal())}
+        return registry.run(registry.db.fetch_remembered(account_store.REGISTRANT_BY_DIGEST, **by))
+
+    before = ask()
+    assert before.token == issued.token
+    assert (ask() is before) == registry.url.startswith("sqlite:")  # PostgreSQL is asked each time
+    registry.write(revoke_token, OPERATOR, issued.token.id)
+    assert ask().token.revoked_at == registry.now
 
 
 def test_a_query_sees_what_was_committed_before_it(registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""A revoked token or suspended user is refused by every process from the next request on: none is cached."""
+"""A revoked token or suspended user is refused by every process from the next request on, also where its row is remembered."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 from long.faults.races import processes
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService
+from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
 
@@ -39,3 +40,18 @@ def test_a_revocation_and_a_suspension_apply_at_every_process_at_once(
             assert [outcome(each, ada, *write) for each in services] == [(422, "validation_failed")] * 2
             second.operator("token", "revoke", str(listed[0]["id"]))
             assert [outcome(each, ada) for each in services] == [(401, "token_revoked")] * 2
+
+
+def test_what_another_process_revokes_on_sqlite_applies_at_once(tmp_path: Path) -> None:
+    with serve_process(f"sqlite:///{tmp_path}/registry.db", tmp_path) as serving:
+        service = serving.service
+        ada = service.add_user("ada@example.org")
+        listed = service.operator("token", "list", ada.email)
+        serving.start()
+        assert [outcome(service, ada) for _ in range(2)] == [(200, "")] * 2  # remembered from the first
+        service.operator("user", "suspend", ada.email, "--reason", "test")  # in this process
+        assert outcome(service, ada, "PUT", "/me/reminders") == (403, "account_suspended")
+        service.operator("user", "unsuspend", ada.email)
+        assert outcome(service, ada, "PUT", "/me/reminders") == (422, "validation_failed")
+        service.operator("token", "revoke", str(listed[0]["id"]))
+        assert outcome(service, ada) == (401, "token_revoked")

@@ -52,7 +52,8 @@ def _platform_domain(tx: Tx, of: int) -> PlatformDomain:
 
 
 QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
-    "whose token is this": lambda tx, _: account_store.REGISTRANT_BY_DIGEST.run(
+    "whose token is this": lambda tx, _: account_store.REGISTRANT_BY_DIGEST.run(tx, token_digest="former7"),
+    "whose token was this": lambda tx, _: account_store.REGISTRANT_BY_FORMER_DIGEST.run(
         tx, token_digest="former7", at=tx.now
     ),
     "which of a user's names is this": lambda tx, _: store.OWN_BY_NAME.run(

@@ -29,8 +29,10 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     token_text = secret.reveal()
     if not is_well_formed(token_text):
         raise TokenInvalid("This is not a token of this service: check for a typing error or a missing part.")
-    now = db.now()
-    found = await db.fetch(store.REGISTRANT_BY_DIGEST, token_digest=digest(token_text), at=now)
+    now, token_digest = db.now(), digest(token_text)
+    found = await db.fetch_remembered(store.REGISTRANT_BY_DIGEST, token_digest=token_digest)
+    if found is None:
+        found = await db.fetch(store.REGISTRANT_BY_FORMER_DIGEST, token_digest=token_digest, at=now)
     check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
     assert found.token is not None  # noqa: S101 - the registrant was found by a token
@@ -55,7 +57,7 @@ async def authenticate_session(
         AccountSuspended: the session acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
     """
-    found = await db.fetch(
+    found = await db.fetch_remembered(
         session_store.REGISTRANT_BY_SESSION,
         session_digest=digest(secret.reveal()),
         organization_id=organization_id,

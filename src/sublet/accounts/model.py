@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from sublet.accounts.roles import SCOPES_OF
 from sublet.audit import Actor
@@ -114,9 +115,9 @@ class Session:
     user_agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Registrant:
-    """The user and organization of a request, and its token (spec, part 5) or session.
+    """The user and organization of a request, and its token (spec, part 5) or session. Made at authentication, and never changed.
 
     If the token or session acts for an organization, `account` is the organization's account and `role` the user's role there. If it acts
     for its user, both are None.
@@ -129,7 +130,7 @@ class Registrant:
     role: str | None = None
     session: Session | None = None
 
-    @property
+    @cached_property
     def holder(self) -> User:
         """Return the user or account whose names, credits and tickets the request is about."""
         return self.user if self.account is None else self.account
@@ -139,7 +140,7 @@ class Registrant:
         """True if the user or the account may only read and open tickets."""
         return self.user.suspended_at is not None or self.holder.suspended_at is not None
 
-    @property
+    @cached_property
     def restrictions(self) -> Restrictions:
         """Return what the request may do. A session has all scopes. In an organization, the user's role limits the scopes."""
         found = UNRESTRICTED if self.token is None else self.token.restrictions
@@ -152,8 +153,8 @@ class Registrant:
         """Return the key by which the rate limits count requests of this token or session."""
         return f"session-{self.session.id}" if self.session is not None else str(self.token and self.token.id)
 
-    def actor(self, request_id: str) -> Actor:
-        """Return the actor of this request."""
+    def actor(self, request_id: str, address: str | None = None) -> Actor:
+        """Return the actor of a request from an address."""
         return Actor(
             kind="user",
             user_id=self.user.id,
@@ -162,4 +163,5 @@ class Registrant:
             request_id=request_id,
             restrictions=self.restrictions,
             account_id=self.account.id if self.account is not None else None,
+            address=address,
         )

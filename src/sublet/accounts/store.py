@@ -148,38 +148,34 @@ def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
     )
 
 
-_HAS_SECRET = or_(
-    tokens.c.digest == bindparam("token_digest"),
-    (tokens.c.former_digest == bindparam("token_digest"))
-    & (tokens.c.former_until > bindparam("at", type_=Instant)),
+_HAS_FORMER_SECRET = (tokens.c.former_digest == bindparam("token_digest")) & (
+    tokens.c.former_until > bindparam("at", type_=Instant)
 )
 _ACCOUNT = users.alias("account")
-REGISTRANT_BY_DIGEST = Query(
-    select(
-        *_USER, *_ORGANIZATION, *_TOKEN, *(_ACCOUNT.c[name] for name in User.__slots__), memberships.c.role
+_REGISTRANTS = select(
+    *_USER, *_ORGANIZATION, *_TOKEN, *(_ACCOUNT.c[name] for name in User.__slots__), memberships.c.role
+).select_from(
+    tokens.join(users, users.c.id == tokens.c.user_id)
+    .join(
+        organizations,
+        organizations.c.id == func.coalesce(tokens.c.organization_id, users.c.organization_id),
     )
-    .select_from(
-        tokens.join(users, users.c.id == tokens.c.user_id)
-        .join(
-            organizations,
-            organizations.c.id == func.coalesce(tokens.c.organization_id, users.c.organization_id),
-        )
-        .outerjoin(
-            _ACCOUNT, (_ACCOUNT.c.organization_id == tokens.c.organization_id) & _ACCOUNT.c.is_organization
-        )
-        .outerjoin(
-            memberships,
-            (memberships.c.organization_id == tokens.c.organization_id)
-            & (memberships.c.user_id == tokens.c.user_id),
-        )
+    .outerjoin(
+        _ACCOUNT, (_ACCOUNT.c.organization_id == tokens.c.organization_id) & _ACCOUNT.c.is_organization
     )
-    .where(_HAS_SECRET),
-    _registrant,
+    .outerjoin(
+        memberships,
+        (memberships.c.organization_id == tokens.c.organization_id)
+        & (memberships.c.user_id == tokens.c.user_id),
+    )
 )
-"""The registrant of the token whose secret has the digest `token_digest`, or None. A replaced secret works until its overlap ends.
+REGISTRANT_BY_DIGEST = Query(_REGISTRANTS.where(tokens.c.digest == bindparam("token_digest")), _registrant)
+"""The registrant of the token whose secret has the digest `token_digest`, or None.
 
 The role and the account are None if the token acts for its user.
 """
+REGISTRANT_BY_FORMER_DIGEST = Query(_REGISTRANTS.where(_HAS_FORMER_SECRET), _registrant)
+"""The registrant of the token whose secret with this digest was replaced, and whose overlap hasn't ended `at` an instant, or None."""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
@@ -349,7 +345,7 @@ def find_token(tx: Tx, token_id: int) -> Token | None:
 
 def find_token_by_digest(tx: Tx, digest: str) -> Token | None:
     """Return the token whose secret has this digest, or None. A replaced secret works until its overlap ends."""
-    query = select(*_TOKEN).where(_HAS_SECRET)
+    query = select(*_TOKEN).where(or_(tokens.c.digest == bindparam("token_digest"), _HAS_FORMER_SECRET))
     row = tx.connection.execute(query, {"token_digest": digest, "at": tx.now}).one_or_none()
     return to_token(row) if row is not None else None
 

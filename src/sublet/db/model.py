@@ -82,6 +82,15 @@ class Database(Protocol):
             Unavailable: the database can't be reached now.
         """
 
+    async def fetch_remembered(self, query: "Query[R]", /, **parameters: object) -> R:
+        """Return what `fetch` returns, or what it returned before if no process has committed since. Only SQLite remembers.
+
+        The result must not depend on the clock, and must be immutable.
+
+        Raises:
+            Unavailable: the database can't be reached now.
+        """
+
     def now(self) -> datetime:
         """Return the current time, by the clock of the transactions."""
 

@@ -127,6 +127,9 @@ class PostgresqlDatabase:
 
         return await self._repeat(once)
 
+    async def fetch_remembered(self, query: Query[R], /, **parameters: object) -> R:
+        return await self.fetch(query, **parameters)
+
     def now(self) -> datetime:
         return self._clock()
 

@@ -9,7 +9,7 @@ import queue
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -37,6 +37,8 @@ GROUP_MAX = 256
 READERS = 2
 """The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More threads would wait for the interpreter's lock."""
 BUSY_TIMEOUT_SECONDS = 5
+REMEMBERED_MAX = 1000
+"""The maximum number of results that `fetch_remembered` keeps."""
 FREE_BYTES_MIN = 2**20
 """The minimum of free bytes on the disk of the file. Small writes still succeed on a full disk while the WAL has room."""
 FAULTS_MAX = 3
@@ -103,6 +105,8 @@ class SqliteDatabase:
             event.listen(self._engine, event_name, self._connecting)
         event.listen(self._engine, "connect", _disable_autocheckpoint)
         self._fetching: sqlite3.Connection | None = None
+        self._remembered: dict[tuple[object, ...], Any] = {}
+        self._remembered_version: object = None
         self._writing: Connection | None = None
         self._checking: sqlite3.Connection | None = None
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
@@ -126,16 +130,29 @@ class SqliteDatabase:
 
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
         statement = for_driver(query.statement, self._engine.dialect)
+        return query.read(statement.rows(self._fetch(*statement.call(parameters))))
+
+    async def fetch_remembered(self, query: Query[R], /, **parameters: object) -> R:
+        # The connection of `_fetch` never commits, so each commit of this process or another changes its version.
+        (version,) = self._fetch("PRAGMA data_version", {})
+        if version != self._remembered_version or len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+            self._remembered_version = version
+        key = (query, *parameters.values())
+        if key not in self._remembered:
+            self._remembered[key] = await self.fetch(query, **parameters)
+        return self._remembered[key]  # type: ignore[no-any-return] # the key has the query
+
+    def _fetch(self, text: str, values: Mapping[str, object]) -> list[Any]:
         try:
             if self._fetching is None:
                 self._files.open()
                 self._fetching = sqlite3.connect(
                     self._path, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False, isolation_level=None
                 )
-            rows = self._fetching.execute(*statement.call(parameters)).fetchall()
+            return self._fetching.execute(text, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._refusal_or_error(error) from error
-        return query.read(statement.rows(rows))
 
     def now(self) -> datetime:
         return self._clock()

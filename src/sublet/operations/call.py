@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -96,7 +96,7 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
 
     def actor(self) -> Actor:
         """Return the actor that the audit names."""
-        return replace(self.registrant.actor(self.request_id), address=self.client.address_without_zone)
+        return self.registrant.actor(self.request_id, self.client.address_without_zone)
 
     def default_free_quota(self) -> int:
         """Return the free quota of a holder for whom the operator has set none."""

@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -66,7 +67,7 @@ class Parameter(NamedTuple):
     example: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """One method on one path.
 
@@ -105,32 +106,32 @@ class Operation:
     has_etag: bool = False
     """True for GET of a single resource. The answer has an `ETag`, which is compared with `If-None-Match`."""
 
-    @property
+    @cached_property
     def is_open(self) -> bool:
         """True if the operation needs no credential."""
         return self.surface.is_open
 
-    @property
+    @cached_property
     def reads(self) -> bool:
         """True if the function reads in a transaction that its caller begins."""
         return not inspect.iscoroutinefunction(self.function)
 
-    @property
+    @cached_property
     def full_path(self) -> str:
         """The path relative to the root."""
         return self.surface.prefix + self.path
 
-    @property
+    @cached_property
     def takes_body(self) -> bool:
         """True if the operation reads a body."""
         return self.method in WRITE_METHODS
 
-    @property
+    @cached_property
     def takes_idempotency_key(self) -> bool:
         """True if the operation reads `Idempotency-Key`. A key belongs to a user, so an open operation reads none."""
         return self.takes_body and not self.is_open and self.changes
 
-    @property
+    @cached_property
     def takes_if_match(self) -> bool:
         """True if the operation compares `If-Match`, which it can refuse with `PreconditionFailed`."""
         return errors.PreconditionFailed in self.refusals
