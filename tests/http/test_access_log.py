@@ -2,6 +2,8 @@
 
 import json
 import re
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.config import Settings
+from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.secret import HIDDEN
 from sublet.service.logs import configure_logs, remove_secrets, render_text
 
@@ -27,10 +30,8 @@ AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 def log(settings: Settings) -> None:
-    """Log a request as `sublet.http.dispatch` does."""
     configure_logs(settings)
-    with structlog.contextvars.bound_contextvars(request_id="a" * 32):
-        structlog.get_logger().info("request", **VALUES)
+    choose_request_log(settings)(LoggedRequest(**VALUES, request_id="a" * 32))
 
 
 @pytest.mark.usefixtures("logs_as_before")
@@ -62,7 +63,35 @@ def test_a_request_is_logged_at_level_info(level: str, capsys: pytest.CaptureFix
 
 
 @given(path=st.text(st.characters(exclude_categories=())))
-def test_a_request_is_one_line_for_any_path(path: str) -> None:
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_path_of_a_request_is_one_line_without_secrets(log_format: str, path: str) -> None:
+    with redirect_stderr(StringIO()) as written:
+        asked = LoggedRequest(**VALUES | {"path": path + TOKEN}, request_id="a")
+        choose_request_log(Settings(log_format=log_format))(asked)
+    line = written.getvalue()
+    assert line.count("\n") == 1
+    assert "\x1b" not in line
+    assert TOKEN not in line
+    assert HIDDEN in line
+
+
+@pytest.mark.usefixtures("logs_as_before")
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_line_is_what_structlog_would_write(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(log_format=log_format)
+    log(settings)
+    directly = capsys.readouterr().err
+    with structlog.contextvars.bound_contextvars(request_id="a" * 32):
+        structlog.get_logger().info("request", **VALUES)
+    other = capsys.readouterr().err
+    if log_format == "json":
+        assert json.loads(AT.sub("AT", directly)) == json.loads(AT.sub("AT", other))
+    else:
+        assert AT.sub("AT", directly) == AT.sub("AT", other)
+
+
+@given(path=st.text(st.characters(exclude_categories=())))
+def test_an_event_is_one_line_for_any_path(path: str) -> None:
     for render in (render_text, structlog.processors.JSONRenderer()):
         line = remove_secrets(None, "info", render(None, "info", {"event": "request", "path": path + TOKEN}))
         assert "\n" not in line

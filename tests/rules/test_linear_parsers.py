@@ -36,6 +36,7 @@ from sublet.http.errors import accepted_request_id, render_refusal, wants_proble
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
 from sublet.http.read_body import check_media_type, parse_object
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
+from sublet.http.request_log import quoted
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
 from sublet.operations.client import is_from_site
 from sublet.operations.client_address import address_key, find_client_address, parse_trusted_proxies
@@ -46,7 +47,6 @@ from sublet.platform_domains.label_patterns import parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
-from sublet.service.logs import quoted
 from sublet.sign_in.model import Site
 from sublet.sign_in.passkeys import check_challenge
 from sublet.subdomains.api import RegisterBody, SubdomainsQuery

@@ -33,6 +33,7 @@ from sublet.http.errors import JSON_TYPE, accepted_request_id, internal_error, r
 from sublet.http.organization_header import read_organization
 from sublet.http.read_body import BodyTooSlow, parse_object, read_body
 from sublet.http.request_head import check_head
+from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.operations.call import Context
@@ -75,6 +76,7 @@ class Resource:
         self._context = context
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
+        self._log_request = choose_request_log(context.settings)
         # A path parameter of an open endpoint may be a secret, so the log gets the path with the parameters' names instead of their values.
         # `without_codes` hides codes in the other paths, also in paths that don't exist.
         self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
@@ -125,15 +127,17 @@ class Resource:
             error, status = InternalError.code, 500
         seconds = time.perf_counter() - started
         self._context.metrics.count(request.endpoint, status, seconds)
-        log.info(
-            "request",
-            method=scope["method"],
-            path=request.logged_path,
-            endpoint=request.endpoint,
-            status=status,
-            duration_ms=round(seconds * 1000, 1),
-            user_id=request.user_id,
-            error=error,
+        self._log_request(
+            LoggedRequest(
+                method=scope["method"],
+                path=request.logged_path,
+                endpoint=request.endpoint,
+                status=status,
+                duration_ms=round(seconds * 1000, 1),
+                user_id=request.user_id,
+                error=error,
+                request_id=request_id,
+            )
         )
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:

@@ -5,7 +5,6 @@
 """
 
 import logging
-import re
 import sys
 from typing import Any
 
@@ -13,10 +12,8 @@ import structlog
 from structlog.types import EventDict, Processor
 
 from sublet.config import Settings
+from sublet.http.request_log import quoted
 from sublet.secret import without_secrets
-
-_WORD = re.compile(r"[!#-&(-<>-~]+")
-"""Printable ASCII without blanks, quotes and `=`."""
 
 
 def configure_logs(settings: Settings) -> None:
@@ -63,11 +60,6 @@ def render_text(_logger: object, _method: str, event: EventDict) -> str:
     trace = [event.pop(name) for name in ("exception", "stack") if name in event]
     line = " ".join([head, *(f"{name}={quoted(event[name])}" for name in sorted(event))])
     return "\n".join([line, *trace])
-
-
-def quoted(value: object) -> str:
-    """Return a value as text, quoted unless it is one word of printable ASCII."""
-    return value if isinstance(value, str) and _WORD.fullmatch(value) else repr(value)
 
 
 def remove_secrets(_logger: object, _method: str, line: Any) -> Any:

@@ -21,6 +21,7 @@ from sublet.http.client import Clients
 from sublet.http.docs_page import Document, render_reference
 from sublet.http.errors import accepted_request_id, internal_error
 from sublet.http.request_head import check_head
+from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.ids import new_request_id
 from sublet.operations.call import Context
@@ -56,6 +57,7 @@ class Console:
         self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
         self._clients = Clients(context.settings, public_url)
         self._context = context
+        self._log_request = choose_request_log(context.settings)
         site = load_site(context.settings)
         self._assets = Assets(site.assets)
         self._template_environment = _template_environment(site, self._assets)
@@ -125,15 +127,17 @@ class Console:
             self._finish(call, response)
             seconds = time.perf_counter() - started
             self._context.metrics.count("page", response.status_code, seconds)
-            log.info(
-                "request",
-                method=request.method,
-                path=page.path,
-                endpoint="page",
-                status=response.status_code,
-                duration_ms=round(seconds * 1000, 1),
-                user_id=call.registrant.user.id if call.registrant else None,
-                error=error,
+            self._log_request(
+                LoggedRequest(
+                    method=request.method,
+                    path=page.path,
+                    endpoint="page",
+                    status=response.status_code,
+                    duration_ms=round(seconds * 1000, 1),
+                    user_id=call.registrant.user.id if call.registrant else None,
+                    error=error,
+                    request_id=request_id,
+                )
             )
             return response
 
