@@ -197,9 +197,13 @@ class Calls:
         if operation.reads:
             read: msgspec.Struct | Answer[Any] = await self.context.db.read(operation.function, call)
             return Answer(read) if isinstance(read, msgspec.Struct) else read
+        answer: Answer[Any]
+        if not operation.takes_body:
+            answer = await operation.function(call)
+            return answer
         try:
-            async with asyncio.timeout(self._timeout_seconds if operation.takes_body else None) as timeout:
-                answer: Answer[Any] = await operation.function(call)
+            async with asyncio.timeout(self._timeout_seconds) as timeout:
+                answer = await operation.function(call)
                 return answer
         except TimeoutError:
             if not timeout.expired():

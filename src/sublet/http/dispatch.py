@@ -156,7 +156,7 @@ class Resource:
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
         if operation.has_etag:
-            tag = request.headers["etag"] = entity_tag(answer.body)
+            tag = request.headers["etag"] = entity_tag(answer.body, body)
             if is_not_modified(request.fields.getlist("if-none-match"), tag):
                 return 304, b""
         return answer.status or operation.status, body

@@ -22,15 +22,16 @@ P = ParamSpec("P")
 _TAG = re.compile(r'"([0-9a-f]{16})-[0-9a-f]{16}"')
 
 
-def entity_tag(answer: msgspec.Struct) -> str:
-    """Return the strong entity tag of an answer with one object."""
+def entity_tag(answer: msgspec.Struct, encoded: bytes | None = None) -> str:
+    """Return the strong entity tag of an answer with one object. `encoded` is the answer as JSON, if the caller has it."""
     (shown,) = (getattr(answer, name) for name in answer.__struct_fields__ if name != "ok")
     edited = [getattr(shown, name) for name in shown.changed_by_requests]
-    return f'"{_digest(edited)}-{_digest(answer)}"'
+    whole = msgspec.json.encode(answer) if encoded is None else encoded
+    return f'"{_digest(msgspec.json.encode(edited))}-{_digest(whole)}"'
 
 
-def _digest(value: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]
+def _digest(encoded: bytes) -> str:
+    return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 def is_not_modified(if_none_match: Iterable[str], tag: str) -> bool:
