@@ -30,7 +30,7 @@ from sublet.web import filters
 from sublet.web.assets import Assets, CompressedBody
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
-from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall
+from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall, Shared
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, load_site
 
@@ -52,9 +52,13 @@ class Console:
     def __init__(
         self, context: Context, public_url: str, document: Document, operations: Sequence[Operation]
     ) -> None:
-        self.calls = Calls(context)
-        self.operations: Mapping[str, Operation] = {each.name: each for each in operations}
-        self.nameserver_presets = parse_nameserver_presets(context.settings.nameserver_presets)
+        self._calls = Calls(context)
+        self._shared = Shared(
+            calls=self._calls,
+            operations={each.name: each for each in operations},
+            render=self.render,
+            nameserver_presets=parse_nameserver_presets(context.settings.nameserver_presets),
+        )
         self._clients = Clients(context.settings, public_url)
         self._context = context
         self._log_request = choose_request_log(context.settings)
@@ -116,7 +120,7 @@ class Console:
             request_id = _request_id(request)
             bind_contextvars(request_id=request_id)
             call = PageCall(
-                console=self,
+                shared=self._shared,
                 page=page,
                 request=request,
                 client=self._clients.find(request.scope, request.headers),
@@ -169,10 +173,10 @@ class Console:
         """Check the head, the rate limits, the session, the form and its origin, then return the answer of the handler."""
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
-        call.failure_limits = await self.calls.count_request(call.client, call.headers)
+        call.failure_limits = await self._calls.count_request(call.client, call.headers)
         call.organization_id = request.path_params.get("organization")
         try:
-            call.registrant = await self.calls.authenticate_session(
+            call.registrant = await self._calls.authenticate_session(
                 call.client, call.headers, call.failure_limits, call.organization_id
             )
             self._context.record_use(call.registrant, call.client.address)

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -16,16 +16,13 @@ from sublet.accounts.sessions import RECENT_SIGN_IN
 from sublet.db import Tx
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
-from sublet.http.calls import FailureLimits, SentRequest
+from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
 from sublet.operations.client import Client, is_from_site, origin_refusal
 from sublet.operations.client_address import address_key
 from sublet.operations.operation import BASE_PATH, Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
-
-if TYPE_CHECKING:
-    from sublet.web.console import Console
 
 ReadT = TypeVar("ReadT")
 MESSAGE_COOKIE = "__Host-sublet_message"
@@ -74,11 +71,21 @@ class Page:
     """True for a page about the signed-in user, which organizations don't have."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all pages use: the calls of operations, the operations by name, and the function that renders a template."""
+
+    calls: Calls
+    operations: Mapping[str, Operation]
+    render: Callable[[str, Mapping[str, Any]], str]
+    nameserver_presets: Sequence[tuple[str, Sequence[str]]]
+
+
 @dataclass(slots=True, kw_only=True)
 class PageCall:
     """A request for a page. `registrant` is None if the browser isn't signed in."""
 
-    console: "Console"
+    shared: Shared
     page: Page
     request: Request
     client: Client
@@ -125,7 +132,7 @@ class PageCall:
             Refusal: any of the operation.
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
-        operation = self.console.operations[name]
+        operation = self.shared.operations[name]
         # A header must be ASCII. A form with another text gets a tag that matches nothing.
         fields = {"if-match": if_match if if_match.isascii() else "-"} if if_match else {}
         if form_key := self.form.get(KEY_FIELD):
@@ -143,12 +150,12 @@ class PageCall:
         )
         if operation.is_open:
             limits = self.failure_limits if is_guess else []
-            return (await self.console.calls.answer_open(operation, sent, limits)).body
+            return (await self.shared.calls.answer_open(operation, sent, limits)).body
         registrant = self.registrant
         if registrant is None:
             assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
-        return (await self.console.calls.answer(operation, registrant, sent)).body
+        return (await self.shared.calls.answer(operation, registrant, sent)).body
 
     async def read(self, name: str, function: Callable[[Tx, Call[None, None]], ReadT]) -> ReadT:
         """Return what a function reads in one transaction. Scope, role and limit of an operation apply, and its reads count once.
@@ -158,8 +165,8 @@ class PageCall:
         """
         assert name in self.page.operations, f"{self.page.path} doesn't list {name}"  # noqa: S101
         assert self.registrant is not None, "the page needs a session"  # noqa: S101
-        calls = self.console.calls
-        operation = self.console.operations[name]
+        calls = self.shared.calls
+        operation = self.shared.operations[name]
         sent = SentRequest(
             fields=Headers(),
             client=self.client,
@@ -175,7 +182,7 @@ class PageCall:
         """Return this request as operations take it, with the parameters of the page's path."""
         assert self.registrant is not None, "the page needs a session"  # noqa: S101
         return Call(
-            context=self.console.calls.context,
+            context=self.shared.calls.context,
             request_id=self.request_id,
             registrant=self.registrant,
             path={name: str(value) for name, value in self.parameters.items()},
@@ -221,7 +228,7 @@ class PageCall:
     def has_old_sign_in(self) -> bool:
         """True if the sign-in of this browser is too old for a sensitive operation. Its method isn't checked."""
         session = self.registrant.session if self.registrant is not None else None
-        now = self.console.calls.context.db.now()
+        now = self.shared.calls.context.db.now()
         return session is not None and now - session.signed_in_at > RECENT_SIGN_IN
 
     @property
@@ -233,7 +240,7 @@ class PageCall:
         """Return a page. If there is a refusal, the page shows it and has its status."""
         refusal = self.refusal
         secret = self.client.session_secret() if self.registrant is not None else None
-        page = self.console.render(
+        page = self.shared.render(
             template,
             {
                 "call": self,

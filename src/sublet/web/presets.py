@@ -12,7 +12,7 @@ async def find_presets(call: PageCall, excluded_fqdn: str = "") -> list[tuple[st
     """Return the choices: the nameservers, separated by spaces, and the text to show."""
     found = {
         " ".join(hosts): f"{provider}: {', '.join(hosts)}"
-        for provider, hosts in call.console.nameserver_presets
+        for provider, hosts in call.shared.nameserver_presets
     }
     presets_max = len(found) + OWN_PRESETS_MAX
     names = await call.api("list_subdomains", query={"limit": NAMES_MAX})

@@ -10,7 +10,7 @@ from sublet.web.page import PageCall
 
 async def show(call: PageCall) -> Response:
     """Show the form of a request."""
-    operations = [each for each in call.console.operations.values() if not each.is_open]
+    operations = [each for each in call.shared.operations.values() if not each.is_open]
     bodies = {
         each.name: json.dumps(each.example_body, indent=2, ensure_ascii=False)
         for each in operations
