@@ -1,5 +1,6 @@
 """Options, the order of the tests, and the fixtures that all tests share: a service, a registry on both databases, PostgreSQL."""
 
+import gc
 import logging
 import os
 import shutil
@@ -39,6 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Pass the option to `support.databases`, and to processes that tests start."""
     os.environ[databases.VARIABLE] = config.getoption("--database")
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look only at what the tests make, and not again and again at all modules and tests, which stay."""
+    gc.freeze()
+    gc.enable()
 
 
 os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
