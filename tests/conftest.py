@@ -1,17 +1,20 @@
 """Options, the order of the tests, and the fixtures that all tests share: a service, a registry on both databases, PostgreSQL."""
 
+import gc
 import logging
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
 import structlog
 
 from support import databases
+from support.kept_registry import KeptRegistry
 from support.postgresql import fresh_database
-from support.registry import Prepared, Registry, open_registry, prepare
+from support.registry import Prepared, Registry, prepare
 from support.repetitions import WHOLE
 from support.running_service import RunningService, registry_address, running_service
 
@@ -37,6 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Pass the option to `support.databases`, and to processes that tests start."""
     os.environ[databases.VARIABLE] = config.getoption("--database")
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look only at what the tests make, and not again and again at all modules and tests, which stay."""
+    gc.freeze()
+    gc.enable()
 
 
 os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
@@ -201,15 +211,36 @@ def postgresql_registry(postgresql_server: str) -> Iterator[Prepared]:
         yield prepare(url)
 
 
+@pytest.fixture(scope="session")
+def sqlite_kept_registry(
+    sqlite_registry: Prepared, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KeptRegistry]:
+    """The SQLite registry of this process."""
+
+    @contextmanager
+    def copied() -> Iterator[str]:
+        copy = tmp_path_factory.mktemp("kept") / "registry.db"
+        shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), copy)
+        yield f"sqlite:///{copy}"
+
+    with closing(KeptRegistry(sqlite_registry, copied)) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="session")
+def postgresql_kept_registry(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[KeptRegistry]:
+    """The PostgreSQL registry of this process."""
+
+    def copied() -> AbstractContextManager[str]:
+        return fresh_database(postgresql_server, like=postgresql_registry.url)
+
+    with closing(KeptRegistry(postgresql_registry, copied)) as kept:
+        yield kept
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    """A registry without a service, on each of the two engines. Its clock stands still."""
-    prepared: Prepared = request.getfixturevalue(f"{request.param}_registry")
-    if request.param == "sqlite":
-        shutil.copy(prepared.url.removeprefix("sqlite:///"), tmp_path / "registry.db")
-        with open_registry(f"sqlite:///{tmp_path}/registry.db", prepared) as opened:
-            yield opened
-        return
-    server_url = request.getfixturevalue("postgresql_server")
-    with fresh_database(server_url, like=prepared.url) as url, open_registry(url, prepared) as opened:
-        yield opened
+def registry(request: pytest.FixtureRequest) -> Iterator[Registry]:
+    """A registry without a service, on each of the two engines. Its clock stands still. Its event loop is that of other tests too."""
+    kept: KeptRegistry = request.getfixturevalue(f"{request.param}_kept_registry")
+    yield kept.restored()
+    kept.end_tasks()

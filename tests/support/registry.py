@@ -57,6 +57,8 @@ class Registry:
 
     run: Callable[[Any], Any]
     url: str = ""
+    is_kept: bool = False
+    """Other tests use the same database later, so that it keeps what is compiled."""
     db: Database = field(init=False)
     now: datetime = START
     users: dict[str, int] = field(default_factory=dict)
@@ -211,14 +213,8 @@ class Registry:
         self.sent[batch.zone] = kept | set(changes.adds)
 
     def dump(self) -> Dump:
-        """Return all rows of all tables without the commit marks, which each write adds."""
-
-        with reading(self.url) as connection:
-            return {
-                table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
-                for table in metadata.sorted_tables
-                if table.name != "commit_marks"
-            }
+        """Return all rows of all tables, as the driver has them, without the commit marks, which each write adds."""
+        return self._examine(_rows_by_table)
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
@@ -233,10 +229,24 @@ class Registry:
 
     def doctor(self) -> list[Violation]:
         """Return every broken invariant. Fail if an audit event has an undeclared member."""
-        with reading(self.url) as connection:
-            tx = Tx(connection, self.now)
+
+        def check(tx: Tx) -> list[Violation]:
             refuse_undeclared(tx)
             return check_all(tx, free_quota=FREE_QUOTA)
+
+        return self._examine(check)
+
+    def _examine(self, fn: Callable[[Tx], R]) -> R:
+        if self.is_kept:
+            return self.read(fn)
+        with reading(self.url) as connection:
+            return fn(Tx(connection, self.now))
+
+
+def _rows_by_table(tx: Tx) -> Dump:
+    cursor = tx.connection.connection.cursor()
+    names = [table.name for table in metadata.sorted_tables if table.name != "commit_marks"]
+    return {name: sorted(cursor.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}  # noqa: S608
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) ->
     assert done["trashed"] == done["purged"] == done["released"] == 100
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("forecasts", "stops"),
     [({1: 0}, True), ({2: 50, 1: 1}, True), ({2: 50, 1: 0}, True), ({2: 0, 1: 50}, False), ({0: 50}, False)],

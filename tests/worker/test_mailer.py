@@ -395,7 +395,7 @@ def test_a_mailer_stopped_without_a_free_thread_leaves_no_connection(registry: R
         assert client.sock is None
 
     with smtp_server(mailbox) as port:
-        registry.run(run(port))
+        asyncio.run(run(port))  # not in the registry's event loop, whose threads other tests need
 
 
 def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:

@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -46,23 +47,26 @@ class StatusSources:
 def build_app(
     context: Context,
     public_url: str,
-    document: Document,
+    document: Callable[[], Document],
     operations: Sequence[Operation],
     *,
     console_routes: Sequence[Route] = (),
     refusal_page: RefusalPage | None = None,
 ) -> ASGIApp:
-    """Return the application of an API process. `public_url` is the service's URL for clients, `document` the OpenAPI document.
+    """Return the application of an API process. `public_url` is the service's URL for clients, `document` builds the OpenAPI document.
 
     `refusal_page` answers refused requests of browsers outside the API. Without it browsers get JSON too.
     """
     by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
     for operation in operations:
         by_path[operation.full_path][operation.method] = operation
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+    @cache
+    def text() -> str:
+        return json.dumps(document(), ensure_ascii=False, separators=(",", ":"))
 
     async def openapi(_request: Request) -> Response:
-        return Response(text, media_type="application/json")
+        return Response(await asyncio.to_thread(text), media_type="application/json")
 
     pages = [
         Route(OPENAPI_PATH, openapi, methods=["GET"]),

@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 
 import structlog
 
@@ -18,6 +19,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health.checker import Checker
 from sublet.http.app import build_app
+from sublet.http.docs_page import Document
 from sublet.http.openapi import build_document
 from sublet.http.serve import bind, listen, serve_http
 from sublet.metrics import Metrics
@@ -107,7 +109,11 @@ async def serve_api(
     )
     origin = origin_of(listening)
     public_url = settings.public_url.rstrip("/") or origin
-    document = build_document(OPERATIONS, public_url + BASE_PATH, __version__)
+
+    @cache
+    def document() -> Document:
+        return build_document(OPERATIONS, public_url + BASE_PATH, __version__)
+
     console = Console(context, public_url, document, OPERATIONS)
     app = build_app(
         context,

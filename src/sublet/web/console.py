@@ -1,7 +1,9 @@
 """The routes of the console. Every request is checked before the handler of its page, and logged and counted after it."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -47,10 +49,14 @@ _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
 class Console:
-    """The pages. `public_url` is the address at which clients reach the service; `document` is the OpenAPI document."""
+    """The pages. `public_url` is the address at which clients reach the service; `document` builds the OpenAPI document."""
 
     def __init__(
-        self, context: Context, public_url: str, document: Document, operations: Sequence[Operation]
+        self,
+        context: Context,
+        public_url: str,
+        document: Callable[[], Document],
+        operations: Sequence[Operation],
     ) -> None:
         self._calls = Calls(context)
         self._shared = Shared(
@@ -72,19 +78,7 @@ class Console:
             "api_url": public_url + BASE_PATH,
             "reasons": REASONS,
         }
-
-        reference = render_reference(document)
-        # The page is rendered once, without a session. Its links to pages that need a session lead to the sign-in.
-        frame = {
-            "call": {"page": {"path": DOCS_PATH}},
-            "url": str,
-            "me": None,
-            "scopes": (),
-            "message": "",
-            "is_for_all": True,
-        }
-        page = self.render("reference", {**frame, "reference": Markup(reference)})  # noqa: S704 - escaped
-        self._reference = CompressedBody("text/html", page.encode())
+        self._document = document
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
@@ -98,9 +92,29 @@ class Console:
         return found
 
     async def _show_reference(self, request: Request) -> Response:
-        response = self._reference.answer(request, SECURITY_HEADERS | PAGE_HEADERS)
+        reference = await asyncio.to_thread(lambda: self._reference)
+        response = reference.answer(request, SECURITY_HEADERS | PAGE_HEADERS)
         response.headers["x-request-id"] = _request_id(request)
         return response
+
+    @cached_property
+    def _reference(self) -> CompressedBody:
+        """The page of the API reference, which takes a fifth of a second to render.
+
+        It is rendered once, without a session. Its links to pages that need a session lead to the sign-in.
+        """
+        frame = {
+            "call": {"page": {"path": DOCS_PATH}},
+            "url": str,
+            "me": None,
+            "scopes": (),
+            "message": "",
+            "is_for_all": True,
+        }
+        reference = Markup(render_reference(self._document()))  # noqa: S704 - escaped
+        return CompressedBody(
+            "text/html", self.render("reference", {**frame, "reference": reference}).encode()
+        )
 
     async def refuse(self, request: Request, refusal: Refusal) -> Response:
         """Return the page of a refusal for a path without a page, or for a method that the page doesn't have."""
