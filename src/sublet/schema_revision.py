@@ -22,6 +22,9 @@ schema_compatible_with = Table(
 """The older revisions whose code works with this schema, because later migrations only added tables, indexes or columns."""
 
 
+LAST_COMMIT_WITH_OLDER_MIGRATIONS = "d6b3424e4844"
+"""The migrations before the first release were joined into one schema after this commit. It can upgrade to that schema."""
+
 ADVISORY_LOCK = 0x5B1E7
 """The number of the PostgreSQL advisory lock for upgrading or filling a registry. It is arbitrary and has no other use."""
 
@@ -91,15 +94,18 @@ def hold_schema(tx: Tx) -> None:
     refuse_unusable(tx)
 
 
-def why_unusable(revision: str | None) -> str:
-    """Return a sentence that says why this code can't work with a schema, and what to do."""
+def why_unusable(revision: str | None, registry: str = "The database") -> str:
+    """Return sentences that say why this code can't work with a schema, and what to do. `registry` is its name in the message."""
     if revision is None:
-        return "The database was never initialised. Run `sublet init` first."
-    sentence = (
-        f"The database has the schema {revision}, and this version of sublet needs {needed_revision()}. "
-    )
+        return f"{registry} was never initialised. Run `sublet init` first."
+    sentence = f"{registry} has the schema {revision}, and this version of sublet needs {needed_revision()}. "
     if revision in known_revisions():
         return sentence + "Run `sublet migrate` to upgrade the schema."
+    if revision < known_revisions()[0]:
+        return (
+            f"{sentence}A development version older than this one made the schema. Run `sublet migrate` of the commit "
+            f"{LAST_COMMIT_WITH_OLDER_MIGRATIONS} first, then `sublet migrate` of this version."
+        )
     return sentence + "The schema belongs to a newer version of sublet. Use that version."
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sqlite3
 import stat
 import threading
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from msgspec import structs
 from sqlalchemy import select
 from typer.testing import CliRunner
@@ -22,11 +20,10 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
-from sublet.migrations import migrations_config
-from sublet.schema_revision import known_revisions, needed_revision
+from sublet.schema_revision import needed_revision
 from sublet.subdomains.store import subdomains
+from support.next_version import REVISION, newer_version
 from support.operator_registry import Registry, small_registry
-from support.repetitions import share
 from support.running_service import Registrant, RunningService
 from support.serve_process import serve_process, wait_until
 
@@ -178,10 +175,10 @@ def _break(path: Path) -> None:
 
 def test_restore_refuses_a_bad_backup_and_changes_nothing(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
-    broken, text, other, newer, beside = (
-        tmp_path / f"{name}.db" for name in ("broken", "text", "other", "newer", "beside")
+    broken, text, other, newer, development, beside = (
+        tmp_path / f"{name}.db" for name in ("broken", "text", "other", "newer", "development", "beside")
     )
-    for each in (broken, newer, beside):
+    for each in (broken, newer, development, beside):
         run(registry.url, "backup", each)
     _break(broken)
     torn = tmp_path / "torn.db"
@@ -193,6 +190,10 @@ def test_restore_refuses_a_bad_backup_and_changes_nothing(tmp_path: Path) -> Non
     with closing(sqlite3.connect(newer)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()
+    with closing(sqlite3.connect(development)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+        connection.execute("DROP TABLE processes")  # of 0004
+        connection.commit()
     before = registry.path.read_bytes()
     for file, told in (
         (broken, "is broken"),
@@ -200,6 +201,7 @@ def test_restore_refuses_a_bad_backup_and_changes_nothing(tmp_path: Path) -> Non
         (text, "is broken: file is not a database"),
         (other, "not a registry"),
         (newer, "newer version"),
+        (development, "development version"),
         (beside, "beside.db-wal"),
         (tmp_path / "missing.db", "no file"),
         (tmp_path, "no file"),
@@ -280,20 +282,14 @@ def test_a_backup_of_a_registry_that_breaks_an_invariant_reports_it(tmp_path: Pa
 
 
 def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Path) -> None:
-    old, file = tmp_path / "old.db", tmp_path / "backup.db"
-    first, *_, last = older = known_revisions()[:-1]
-    for number, revision in enumerate(share([first, last], whole=older)):
-        engine = sqlite_engine(f"sqlite:///{old}")
-        config = migrations_config()
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, revision)
-        engine.dispose()
-        told = answer(f"sqlite:///{old}", "backup", file, "--force")
-        assert (told["schema"], told["violations"]) == (revision, None)
-        url = f"sqlite:///{tmp_path}/{number}.db"
-        assert "sublet migrate: upgrades the registry" in run(url, "restore", file)
-        run(url, "user", "list", expect=3)
-        assert answer(url, "init") == {"before": revision, "after": needed_revision(), "other_spellings": []}
-        assert run(url, "doctor").startswith("No invariant")
-        shutil.copy(file, old)
+    registry = small_registry(tmp_path)
+    file, url = tmp_path / "backup.db", f"sqlite:///{tmp_path}/restored.db"
+    newer = newer_version(tmp_path, goes_on=False)
+    told = newer.run(registry.url, "backup", str(file))
+    assert (told["schema"], told["violations"]) == (needed_revision(), None)
+    assert "sublet migrate: upgrades the registry" in newer.tell(url, "restore", str(file))
+    newer.run(url, "user", "list", expect=3)
+    upgraded = {"before": needed_revision(), "after": REVISION, "other_spellings": []}
+    assert newer.run(url, "init") == upgraded
+    assert len(newer.run(url, "user", "list")) == told["users"]
+    assert held(tmp_path / "restored.db") == held(registry.path)

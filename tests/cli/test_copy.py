@@ -223,8 +223,11 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
         connection.execute("CREATE TABLE alembic_version (version_num)")
         connection.execute("INSERT INTO alembic_version VALUES ('0001')")
         connection.commit()
-    assert "sublet migrate" in copy(f"sqlite:///{tmp_path}/old.db", missing, expect=3)["message"]
-    assert "sublet migrate" in copy(source, f"sqlite:///{tmp_path}/old.db", expect=3)["message"]
+    old = f"sqlite:///{tmp_path}/old.db"
+    for words, side in (((old, missing), "source"), ((source, old), "target")):
+        told = copy(*words, expect=3)["message"]
+        assert f"The {side} has the schema 0001, " in told
+        assert "A development version" in told
 
 
 def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_url: str) -> None:

@@ -73,7 +73,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 @pytest.mark.whole
 def test_the_installed_package_is_complete(clone: Clone, tmp_path: Path) -> None:
     """Installed, not linked: code and migrations come from site-packages, from any folder."""
-    code = "import sublet, sublet.migrations.versions.v0001_first_schema as m; print(sublet.__file__); print(m.__file__)"
+    code = "import sublet, sublet.migrations.versions.v0022_schema as m; print(sublet.__file__); print(m.__file__)"
     where = clone.run("python", "-c", code, cwd=tmp_path).stdout.split()
     assert len(where) == 2
     assert all(Path(each).is_relative_to(clone.programs.parent / "lib") for each in where)

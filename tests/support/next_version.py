@@ -13,6 +13,8 @@ import sublet
 from sublet.schema_revision import needed_revision
 
 REVISION = "9001"
+COLOURED = ("users", "subdomains", "transfers")
+"""The tables to which the next version adds a column."""
 _MIGRATION = '''"""What the next version needs.
 
 Revision ID: {revision}
@@ -31,7 +33,7 @@ compatible_with = {compatible_with!r}
 
 def upgrade() -> None:
     """Add columns to the tables that are used most, and a table."""
-    for table in ("users", "subdomains", "transfers"):
+    for table in {coloured!r}:
         op.add_column(table, sa.Column("colour", sa.String(16), nullable=False, server_default="blue"))
     op.create_table("colours", sa.Column("name", sa.String(16), primary_key=True))
 '''
@@ -44,10 +46,13 @@ class NewerVersion:
     folder: Path
 
     def start(self, url: str, *words: str) -> "subprocess.Popen[str]":
-        """Start a command of the next version, and return its process."""
+        """Start a command of the next version with --json, and return its process."""
+        return self._start(url, *words, "--json")
+
+    def _start(self, url: str, *words: str) -> "subprocess.Popen[str]":
         environment = {**os.environ, "SUBLET_DATABASE_URL": url, "PYTHONPATH": str(self.folder)}
         return subprocess.Popen(
-            [sys.executable, "-m", "sublet.cli.main", *words, "--json"],
+            [sys.executable, "-m", "sublet.cli.main", *words],
             env=environment,
             text=True,
             stdout=subprocess.PIPE,
@@ -56,10 +61,17 @@ class NewerVersion:
 
     def run(self, url: str, *words: str, expect: int = 0) -> Any:
         """Run a command of the next version with --json, and return its value. `expect` is the required exit code."""
-        process = self.start(url, *words)
-        answer, errors = process.communicate(timeout=120)
-        assert process.returncode == expect, (words, answer, errors)
-        return json.loads(answer)
+        return json.loads(_answer(self.start(url, *words), expect))
+
+    def tell(self, url: str, *words: str) -> str:
+        """Run a command of the next version, and return the text that it prints."""
+        return _answer(self._start(url, *words), 0)
+
+
+def _answer(process: "subprocess.Popen[str]", expect: int) -> str:
+    answer, errors = process.communicate(timeout=120)
+    assert process.returncode == expect, (process.args, answer, errors)
+    return answer
 
 
 def newer_version(folder: Path, *, goes_on: bool) -> NewerVersion:
@@ -67,6 +79,9 @@ def newer_version(folder: Path, *, goes_on: bool) -> NewerVersion:
     package = folder / "newer" / "sublet"
     shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     before = needed_revision()
-    text = _MIGRATION.format(revision=REVISION, before=before, compatible_with=(before,) if goes_on else ())
+    compatible_with = (before,) if goes_on else ()
+    text = _MIGRATION.format(
+        revision=REVISION, before=before, coloured=COLOURED, compatible_with=compatible_with
+    )
     (package / "migrations" / "versions" / f"v{REVISION}_next.py").write_text(text, encoding="utf-8")
     return NewerVersion(package.parent)

@@ -18,7 +18,7 @@ from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import REFUSED, Conflict, NotFound
 from sublet.processes.processes import forget_processes
-from sublet.schema_revision import find_revision, is_usable, known_revisions, needed_revision
+from sublet.schema_revision import find_revision, is_usable, known_revisions, why_unusable
 from sublet.sqlite_file import (
     SIDE_SUFFIXES,
     copy_file,
@@ -191,7 +191,7 @@ def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
     """Delete the processes from a copy, check the whole copy, and return its contents. `name` is the copy's name in error messages.
 
     Raises:
-        Conflict: the copy is damaged, isn't a registry, or is from a newer version of sublet.
+        Conflict: the copy is damaged, isn't a registry, or this code can't work with its schema.
     """
     refuse_broken(path, name)
     with open_unused(path, utc_now()) as tx:
@@ -202,10 +202,7 @@ def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
             raise Conflict(f"{name} is an SQLite database, but not a registry. Give the file of a registry.")
         usable = is_usable(tx, revision)
         if not usable and revision not in known_revisions():
-            raise Conflict(
-                f"{name} has the schema {revision} of a newer version of sublet. This version knows schemas up to "
-                f"{needed_revision()}. Use the newer version."
-            )
+            raise Conflict(why_unusable(revision, str(name)))
         return Contents(
             schema=revision,
             names=count_names(tx),

@@ -103,7 +103,7 @@ def plan_upgrade(tx: Tx) -> Plan:
     """Return the plan of an upgrade of this database.
 
     Raises:
-        Unavailable: the database has a newer schema, with which this code can't work.
+        Unavailable: this code can't work with the schema, and has no migrations from it.
     """
     before = find_revision(tx)
     if before is not None and before not in known_revisions():
@@ -128,7 +128,7 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
 
     Raises:
         Conflict: running processes can't work with the new schema, and `force` is false.
-        Unavailable: the database can't be reached or written, or has a newer schema; an SQLite file is served; on PostgreSQL,
+        Unavailable: the database can't be reached or written; `plan_upgrade` raises it; an SQLite file is served; on PostgreSQL,
             other transactions lock the tables for too long.
     """
     plan = plan_of(url)
@@ -189,7 +189,7 @@ def plan_of(url: str) -> Plan:
     """Return the plan of an upgrade of the database at this address.
 
     Raises:
-        Unavailable: the database can't be reached, or has a newer schema with which this code can't work.
+        Unavailable: the database can't be reached, or `plan_upgrade` raises it.
     """
     if is_missing(url):
         return Plan(None, list_migrations()[-1].revision, list_migrations(), ())

@@ -12,7 +12,7 @@ from sublet.migrations import take_advisory_lock, upgrade_within
 from sublet.processes.processes import list_running
 from sublet.registry import copy_store
 from sublet.registry.copy_store import TableDigest
-from sublet.schema_revision import find_revision, known_revisions, needed_revision
+from sublet.schema_revision import find_revision, needed_revision, why_unusable
 from sublet.sqlite_file import sqlite_path
 
 
@@ -91,9 +91,7 @@ def _refuse_other_schema(tx: Tx, side: str) -> None:
         return
     if revision is None:
         raise Unavailable(f"There is no registry at the {side}. Check the address.")
-    known = revision in known_revisions()
-    advice = "run `sublet migrate` there first" if known else "use that version of sublet"
-    raise Unavailable(f"The {side} has the schema {revision}, not {needed_revision()}: {advice}.")
+    raise Unavailable(why_unusable(revision, f"The {side}"))
 
 
 def _refuse_served(tx: Tx, side: str) -> None:
