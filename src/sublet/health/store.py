@@ -1,6 +1,6 @@
 """The SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -165,6 +165,11 @@ def reschedule(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
         _RESCHEDULE.run(tx, ids=list(subdomain_ids), until=until)
 
 
+_IS_FOLLOWED = (
+    (subdomains.c.nameserver_count > 0)
+    & subdomains.c.trashed_at.is_(None)
+    & ((platform_domains.c.automatic_ds != "off") | platform_domains.c.csync)
+)
 _FOLLOWED = Prepared(
     select(subdomains.c.id, _HEALTH.checked_at, _HEALTH.due_at)
     .select_from(
@@ -172,12 +177,12 @@ _FOLLOWED = Prepared(
             delegation_health, _HEALTH.subdomain_id == subdomains.c.id
         )
     )
-    .where(
-        (subdomains.c.fqdn == bindparam("name"))
-        & (subdomains.c.nameserver_count > 0)
-        & subdomains.c.trashed_at.is_(None)
-        & ((platform_domains.c.automatic_ds != "off") | platform_domains.c.csync)
-    )
+    .where((subdomains.c.fqdn == bindparam("name")) & _IS_FOLLOWED)
+)
+_FOLLOWED_OF = Prepared(
+    select(subdomains.c.fqdn, platform_domains.c.domain)
+    .select_from(subdomains.join(platform_domains))
+    .where(subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & _IS_FOLLOWED)
 )
 
 
@@ -188,6 +193,11 @@ def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | N
     """
     row = _FOLLOWED.one_or_none(tx, name=fqdn)
     return None if row is None else (row[0], row[1], row[2])
+
+
+def list_followed(tx: Tx, fqdns: Collection[str]) -> dict[str, str]:
+    """Return the platform domain of each of these names that `find_followed` finds, by name."""
+    return {row[0]: row[1] for row in _FOLLOWED_OF.all(tx, names=list(fqdns))}
 
 
 _DELEGATED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
