@@ -30,6 +30,7 @@ KEPT: Mapping[str, frozenset[str]] = {
     "csync": _words("refusal message"),
     "delegation_health": _words("findings state"),
     "device": _words("may_spend"),
+    "health": _words("reason"),
     "label_pattern": _words("pattern platform_domain_id"),
     "mail": _words("attempts given_up"),
     "mailed_code": _words("organization_id role"),

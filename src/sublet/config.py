@@ -182,7 +182,8 @@ class Settings:
         "The validating resolver that finds nameservers for checks, host:port; empty: checks follow referrals from the root.",
     )
     health_root_hints: str = _setting(
-        "", "Addresses of the root servers for checks, comma-separated; empty: the Internet's root servers."
+        "",
+        "Addresses of the root servers for checks, comma-separated; empty: those that health_resolver names, or the Internet's.",
     )
     health_allowed_networks: str = _setting(
         "", "Networks that aren't public, but whose nameservers checks may query, comma-separated."

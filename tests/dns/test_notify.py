@@ -1,6 +1,7 @@
 """NOTIFY messages about CDS records, and the DSYNC records that say where to send them (RFC 9859)."""
 
 import asyncio
+from collections.abc import Collection
 
 import dns.message
 import dns.opcode
@@ -61,6 +62,37 @@ def test_messages_beyond_the_limit_are_refused() -> None:
     codes, acted = send(*(notify(each + ".") for each in names))
     assert codes.count("NOERROR") == len(acted) <= 2 * NOTIFIES_PER_SECOND  # a new second may begin meanwhile
     assert set(codes) == {"NOERROR", "REFUSED"}
+
+
+def test_only_followed_names_count_against_the_limits_of_zone_and_network() -> None:
+    acted: list[str] = []
+
+    async def on_notify(child: str) -> None:
+        acted.append(child)
+
+    async def find_followed(children: Collection[str]) -> dict[str, str]:
+        return {each: each.partition(".")[2] for each in children if not each.startswith("unknown")}
+
+    many = range(3 * NOTIFIES_PER_SECOND)
+    sent = [  # in one batch, so in one second
+        *(("192.0.2.1", f"unknown{number}.a.test") for number in many),
+        *(("192.0.2.2", f"n{number}.b{number}.test") for number in many),
+        *((f"198.51.{number}.1", f"n{number}.c.test") for number in many),
+        ("192.0.2.3", "shop.d.test"),
+        ("203.0.113.1", "shop.d.test"),
+    ]
+
+    async def run() -> list[str]:
+        server = NameServer(reader_of(RECORDS), on_notify=on_notify, find_followed=find_followed)
+        wires, hosts = [notify(name + ".") for _, name in sent], [host for host, _ in sent]
+        replies = await server._reply(wires, over_tcp=False, hosts=hosts)
+        await asyncio.sleep(0)
+        return [dns.rcode.to_text(dns.message.from_wire(each or b"").rcode()) for each in replies]
+
+    codes = asyncio.run(run())
+    limited = ["NOERROR"] * NOTIFIES_PER_SECOND + ["REFUSED"] * 2 * NOTIFIES_PER_SECOND
+    assert codes == [*(["NOERROR"] * len(many)), *limited, *limited, "REFUSED", "NOERROR"]
+    assert len(acted) == 2 * NOTIFIES_PER_SECOND + 1
 
 
 def test_a_zone_that_follows_its_children_has_dsync_records(service: RunningService) -> None:

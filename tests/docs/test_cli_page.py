@@ -54,7 +54,7 @@ def examples() -> Iterator[tuple[str, str]]:
             yield from ((words, line) for line in block.splitlines())
 
 
-REFUSED_EXAMPLES = ("zone repair", "subdomain check-ds", "subdomain check-csync")
+REFUSED_EXAMPLES = ("zone repair", "subdomain check-ds", "subdomain check-csync", "health resume")
 """The commands that are refused in a zone on the built-in name server, as that of the examples is, and without automatic DS."""
 
 

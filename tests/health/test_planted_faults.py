@@ -10,7 +10,7 @@ import pytest
 
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import CODES, report
-from sublet.health.model import Report
+from sublet.health.model import IMPAIRED, Report
 from sublet.health.observe import observe
 from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
 from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
@@ -29,7 +29,7 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
     world, cases, root_key = planted_world()
     if runs_outside(request, world.addresses, 300):
         return
-    assert {code for each in cases for code in each.codes} == CODES.keys()
+    assert {code for each in cases for code in each.codes} == CODES.keys() - {IMPAIRED}  # no fault of a name
 
     async def check(case: Planted, resolver_address: str | None) -> Report:
         client = DnsClient()

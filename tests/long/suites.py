@@ -25,6 +25,7 @@ from long.faults.syncs import SYNCED
 from long.fuzzing.scenario import HOSTILE_INPUT
 from long.health.cost import COST
 from long.health.judges import JUDGED
+from long.health.outages import OUTAGES_OF_THE_REGISTRY
 from long.health.platform_domain import PLATFORM_DOMAIN
 from long.health.proofs import PROOFS
 from long.health.zonemaster import ZONEMASTER
@@ -57,6 +58,7 @@ SCENARIOS = (
     OWNERS,
     PATRONI,
     PATRONI_PAUSED,
+    OUTAGES_OF_THE_REGISTRY,
     PLATFORM_DOMAIN,
     PROCESSES,
     PROOFS,

@@ -96,6 +96,23 @@ def test_decisions_about_present_ds_records(case: str) -> None:
     assert decide(CHILD, [OLD.ds()], published, None, replace(rules, rollover=False), NOW) == Keep()
 
 
+@pytest.mark.parametrize(
+    ("asked", "hours", "expected"),
+    [
+        (SWAP, 2, "Replace"),
+        (SWAP, 1, "Replace"),  # signed at the same instant
+        (SWAP, 0, "replayed"),
+        ([DELETE_CDS, DELETE_CDNSKEY], 0, "replayed"),
+        ([cds([OLD])], 0, "Keep"),
+    ],
+)
+def test_requests_signed_before_a_change_by_hand_change_nothing(
+    asked: Sequence[dns.rrset.RRset], hours: int, expected: str
+) -> None:
+    rules = Rules(signed_after=NOW - 3 * HOUR, changed_at=NOW - hours * HOUR)
+    assert kind(decide(CHILD, [OLD.ds()], child(*asked), None, rules, NOW)) == expected
+
+
 def test_new_ds_records_equal_the_cds_records_or_use_sha_256() -> None:
     def made(*sets: dns.rrset.RRset) -> set[DsRecord]:
         decision = decide(CHILD, [OLD.ds()], child(*sets), None, Rules(), NOW)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from sublet.audit import AuditEvent
 from sublet.automatic_ds.mails import change_mail
 from sublet.dns.types import DsRecord
-from sublet.subdomains.ds_sources import FOLLOWED, ds_sources
+from sublet.subdomains.ds_sources import FOLLOWED, ds_sources, last_change_by_hand
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ONE, TWO = DsRecord(1, 13, 2, "ab" * 32), DsRecord(2, 13, 2, "cd" * 32)
@@ -40,6 +40,18 @@ def test_each_ds_record_has_its_latest_source() -> None:
         ("registrant", events[1].at),
     ]
     assert [(each.source, each.since) for each in ds_sources([ONE], [])] == [(None, None)]
+
+
+def test_only_a_user_or_the_operator_changes_ds_records_by_hand() -> None:
+    events = [
+        event(1, "user", "subdomain.register", ONE),
+        event(2, "user", "subdomain.update_nameservers", ONE, TWO),
+        event(3, "user", "subdomain.update_nameservers", TWO, ONE),  # other nameservers
+        event(4, "system", FOLLOWED, TWO),
+        event(5, "operator", "subdomain.update_nameservers", ONE),
+    ]
+    expected = [None, None, events[1].at, events[1].at, events[1].at, events[4].at]
+    assert [last_change_by_hand(events[:count]) for count in range(6)] == expected
 
 
 def test_the_mail_names_added_and_removed_ds_records() -> None:

@@ -289,14 +289,17 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
 
 
 @contextmanager
-def unbound_running(folder: Path, address: str, root: tuple[str, ZoneKey]) -> Iterator[str]:
-    """Run unbound as a validating resolver at an address, with the root server's address and key."""
+def unbound_running(
+    folder: Path, address: str, root: tuple[str, ZoneKey], *, port: int = 53, is_validating: bool = True
+) -> Iterator[str]:
+    """Run unbound as a resolver at an address, with the root server's address and key."""
     folder.mkdir(parents=True)
     (folder / "hints").write_text(f". 3600 NS root.\nroot. 3600 A {root[0]}\n", encoding="utf-8")
     (folder / "anchor").write_text(f". IN DNSKEY {root[1].dnskey}\n", encoding="utf-8")
     lines = [
         "server:",
-        f" interface: {address}",
+        f" interface: {address}@{port}",
+        ' module-config: "validator iterator"' if is_validating else ' module-config: "iterator"',
         f" access-control: {address}/0 allow",
         f' directory: "{folder}"',
         ' chroot: ""',
@@ -317,7 +320,7 @@ def unbound_running(folder: Path, address: str, root: tuple[str, ZoneKey]) -> It
         " control-enable: no",
     ]
     (folder / "conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with _resolver(folder, ["unbound", "-d", "-c", str(folder / "conf")], address):
+    with _resolver(folder, ["unbound", "-d", "-c", str(folder / "conf")], address, port):
         yield address
 
 
@@ -342,7 +345,7 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
 
 
 @contextmanager
-def _resolver(folder: Path, words: Sequence[str], address: str) -> Iterator[None]:
+def _resolver(folder: Path, words: Sequence[str], address: str, port: int = 53) -> Iterator[None]:
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -353,9 +356,10 @@ def _resolver(folder: Path, words: Sequence[str], address: str) -> Iterator[None
         assert process.poll() is None, log.read_text(errors="replace")[-4000:]
         query = dns.message.make_query(".", "NS", want_dnssec=True)
         try:
-            return dns.query.udp(query, address, 2).rcode() == 0
+            dns.query.udp(query, address, 2, port)
         except (dns.exception.DNSException, OSError):
             return False
+        return True
 
     try:
         wait_until(is_ready, READY_SECONDS)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -144,6 +145,28 @@ def test_rules_follow_the_policy(
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": policy})
     expected = None if without is None else replace(without, signed_after=registry.now)
     assert registry.read(find_rules, shop.id) == expected
+
+
+def test_a_change_by_hand_raises_the_replay_guard(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    steps: list[tuple[int, dict[str, Any], bool]] = [
+        (1, {"nameservers": list(HOSTS[:1])}, False),
+        (2, {"ds_records": [f"2 13 2 {NEW.digest}"]}, True),
+        (3, {"ds_records": []}, True),
+        (4, {"ds_records": [f"1 13 2 {OLD.digest}"]}, True),
+    ]
+    for hours, changes, changed in steps:
+        registry.advance(hours=hours)
+        registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(**changes))
+        found = registry.read(find_rules, shop.id)
+        if changes.get("ds_records") != []:  # Bootstrapping is off without DS records.
+            assert found is not None
+            assert found.changed_at == (registry.now if changed else None)
+    follow(registry, shop, Replace((NEW,), registry.now))
+    registry.advance(hours=1)
+    found = registry.read(find_rules, shop.id)
+    assert found is not None
+    assert found.changed_at == registry.now - timedelta(hours=1)
 
 
 def test_removing_all_ds_records_by_hand_turns_bootstrapping_off(registry: Registry) -> None:

@@ -54,7 +54,15 @@ def decide(
             f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the records that were followed last. "
             "Check that every nameserver has the newest version of the zone.",
         )
-    return request.wanted(signed_at)
+    decision = request.wanted(signed_at)
+    is_older = rules.changed_at is not None and signed_at < rules.changed_at
+    if is_older and isinstance(decision, Replace | Remove):
+        return Refuse(
+            "replayed",
+            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the DS records were last changed by hand, so they "
+            "may be old. Check that every nameserver has the newest version of the zone, then sign these records again.",
+        )
+    return decision
 
 
 def _records(rrset: dns.rrset.RRset | None) -> frozenset[object]:

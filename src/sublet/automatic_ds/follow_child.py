@@ -1,12 +1,12 @@
 """Apply the decision about a child's request for DS records, or store its refusal: the worker's verb."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from sublet import audit
 from sublet.accounts.find import find_member
-from sublet.audit import SYSTEM
+from sublet.audit import SYSTEM, list_events
 from sublet.automatic_ds.mails import change_mail
 from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
 from sublet.db import Tx
@@ -20,7 +20,7 @@ from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.child_state_store import AutomaticDs, CsyncState, find_automatic_ds, save_state
-from sublet.subdomains.ds_sources import FOLLOWED
+from sublet.subdomains.ds_sources import CHANGES_OF_DS, FOLLOWED, last_change_by_hand
 from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
@@ -47,9 +47,14 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
         rollover=policy in ("rollover", "all"),
         bootstrap=policy in ("bootstrap", "all") and known.bootstrap,
         signed_after=known.signed_at,
+        changed_at=_changed_at(tx, subdomain) if subdomain.delegation.ds_records else None,
     )
     is_followed = rules.rollover if subdomain.delegation.ds_records else rules.bootstrap
     return rules if is_followed else None
+
+
+def _changed_at(tx: Tx, subdomain: Subdomain) -> datetime | None:
+    return last_change_by_hand(list_events(tx, "subdomain", [subdomain.id], CHANGES_OF_DS))
 
 
 def plan_check(tx: Tx, identifier: str) -> DueCheck:

@@ -61,7 +61,7 @@ REFUSALS: dict[str, str] = {
     "udp_differs": "a nameserver has other CDS records over UDP than over TCP; answers over UDP can be forged",
     "chain_broken": "the DNSKEY records don't validate under the present DS records",
     "not_authentic": "the CDS or CDNSKEY records have no valid signature by a key that a present DS record matches (RFC 7344, section 4.1)",
-    "replayed": "the CDS or CDNSKEY records were signed before the records that were followed last",
+    "replayed": "the CDS or CDNSKEY records were signed before the records that were followed last, or before a change by hand",
     "malformed": "the zone requests the deletion of its DS records, and has other CDS or CDNSKEY records (RFC 8078, section 4)",
     "contradictory": "the CDS and CDNSKEY records are for different keys (RFC 7344, section 4)",
     "unsupported": "the CDS and CDNSKEY records give no DS record that this registry accepts",
@@ -84,9 +84,11 @@ class Proof:
 class Rules:
     """Which requests of a name are followed: changes of DS records (`rollover`), first DS records (`bootstrap`).
 
-    `signed_after` is the inception of the signature of the last request that was followed. An older request is refused.
+    `signed_after` is the inception of the signature of the last request that was followed. An older request is refused. So is one from before
+    `changed_at`, when the DS records were last changed by hand, unless it requests the present DS records.
     """
 
     rollover: bool = True
     bootstrap: bool = True
     signed_after: datetime | None = None
+    changed_at: datetime | None = None

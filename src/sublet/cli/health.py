@@ -1,22 +1,23 @@
 """`sublet health …`: the health of the names' delegations."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
 from sublet.cli.options import Limit, OnlyDomain, SubdomainName
-from sublet.cli.output import Answer, select_members, table_of
-from sublet.cli.session import Session, command, new_app
+from sublet.cli.output import Answer, key_value_lines, select_members, table_of
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
-from sublet.health import store
+from sublet.health import brake, store
+from sublet.health.brake_store import Brake, find_brake
 from sublet.health.findings import worst_first
 from sublet.health.model import STATES, Health, HealthChange
 from sublet.health.schedule import new_health
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
 
-app = new_app("Show the health of the names' delegations.")
+app = new_app("Show the health of the names' delegations, and resume checks that the brake has stopped.")
 _MEMBERS = ("state", "since", "checked_at", "due_at", "next_state", "failures")
 
 
@@ -67,6 +68,33 @@ def show(session: Session, name: SubdomainName) -> Answer:
         *(f"{each.at:%Y-%m-%d %H:%M} {each.state} {', '.join(each.codes)}".rstrip() for each in changes),
     )
     return Answer(shown, lines)
+
+
+@command(app, "status")
+def status(session: Session) -> Answer:
+    """Show whether the checks work, and whether the brake has stopped mails about breakages and removals from the DNS."""
+    return _status(session)
+
+
+@audited_command(app, "resume")
+def resume(session: Session) -> Answer:
+    """Resume mails about breakages and removals from the DNS. This confirms that the names are broken. The brake stays off for a day."""
+    session.write(brake.resume)
+    return _status(session, "The consequences of breakages are on again. The brake stays off for a day.")
+
+
+def _status(session: Session, *lines: str) -> Answer:
+    def query(tx: Tx) -> dict[str, Any]:
+        counts = store.count_states(tx)
+        states = {each: counts.get(each, 0) for each in STATES}
+        return {**select_members(find_brake(tx), Brake.__slots__), "states": states}
+
+    found = session.read(query)
+    checks = "working" if found["impaired_reason"] is None else "impaired; every checked name is unknown"
+    consequences = "on" if found["stopped_at"] is None else "stopped; `sublet health resume` resumes them"
+    shown = {name: value for name, value in found.items() if name != "states" and value is not None}
+    shown_lines = key_value_lines(checks=checks, consequences=consequences, **shown, **found["states"])
+    return Answer(found, lines or shown_lines)
 
 
 def _codes(health: Health) -> list[str]:

@@ -45,7 +45,7 @@ class CsyncFollower:
         if guard is None:
             return None
         decision: Decision | None = Keep()
-        if has_csync(due.target, result.seen) and is_different(each.code for each in result.report.findings):
+        if has_csync(due.target, result.seen) and is_different(each.code for each in result.found.findings):
             decision = await self._decide(due, result, guard)
         if decision is None:
             return None
@@ -87,7 +87,7 @@ class CsyncFollower:
         return await self._refuse_worse(planned, result, decision)
 
     async def _refuse_worse(self, planned: Target, result: CheckResult, change: Change) -> Decision | None:
-        after = await self._checker.check(planned, waits=True)
+        after = await self._checker.check(planned, waits=True, always_asks=True)
         if after.busy_until is not None:
             return None
-        return refuse_if_worse(result.report, after.report) or change
+        return refuse_if_worse(result.found, after.found) or change

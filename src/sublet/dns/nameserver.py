@@ -20,7 +20,7 @@ import structlog
 from sublet.dns.answer import alias_targets, answer, refusal_rcode
 from sublet.dns.notify import NotifyLimit, answer_notify, is_notify
 from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX, Query, read_query
-from sublet.dns.response_limit import ResponseLimit
+from sublet.dns.response_limit import ResponseLimit, network_of
 from sublet.dns.tcp_server import TcpServer
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
@@ -34,6 +34,8 @@ The names are in lower case, without the final dot, with unusual octets as `\\dd
 
 OnNotify = Callable[[str], Coroutine[None, None, None]]
 """Handles a NOTIFY message about a child, in the background."""
+FindFollowed = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""Returns the zone of each of these children whose requests are followed, by child."""
 NOTIFIES_MAX = 100
 """The maximum number of NOTIFY messages that are handled at the same time."""
 READ_SECONDS = 5.0
@@ -54,7 +56,8 @@ class NameServer:
     """A name server on any number of addresses.
 
     For the metrics, `on_answer` is called with the rcode of each response (for example "NOERROR"), and `on_limited` for each response
-    that the rate limit truncates. `on_notify` is called for each NOTIFY message about a child.
+    that the rate limit truncates. `on_notify` is called for each NOTIFY message about a child that `find_followed` returns. Without
+    `find_followed`, all children are followed, in one zone.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class NameServer:
         on_answer: Callable[[str], None] = lambda _rcode: None,
         on_limited: Callable[[], None] = lambda: None,
         on_notify: OnNotify | None = None,
+        find_followed: FindFollowed | None = None,
     ) -> None:
         self._read_zones = read_zones
         self._on_answer = on_answer
         self._on_limited = on_limited
         self._on_notify = on_notify
+        self._find_followed = find_followed
         self._notify_limit = NotifyLimit()
         self._notified: set[asyncio.Task[None]] = set()
         self._limit = ResponseLimit()
@@ -116,7 +121,8 @@ class NameServer:
 
         `hosts` are the source addresses of UDP messages, in the same order. Without `hosts` no response is limited.
         """
-        queries = [self._answer_notify(wire) or _read_message(wire) for wire in wires]
+        notified = await self._answer_notifies(wires, hosts)
+        queries = [response or _read_message(wire) for response, wire in zip(notified, wires, strict=True)]
         names = {each.name for each in queries if isinstance(each, Query) and refusal_rcode(each) is None}
         views = await self._read_views(names) if names else {}
         replies: list[bytes | None] = []
@@ -134,17 +140,37 @@ class NameServer:
             replies.append(response.wire if response is not None else None)
         return replies
 
-    def _answer_notify(self, wire: bytes) -> Response | None:
-        """Return the response to a NOTIFY message, and start its background task. Return None for other messages."""
-        if self._on_notify is None or not is_notify(wire):
-            return None
+    async def _answer_notifies(self, wires: Sequence[bytes], hosts: Sequence[str]) -> list[Response | None]:
+        """Return the response to each NOTIFY message, and start the background tasks of followed children. Return None for other messages."""
+        if self._on_notify is None or not any(is_notify(wire) for wire in wires):
+            return [None] * len(wires)
+        answers = [answer_notify(wire) if is_notify(wire) else (None, None) for wire in wires]
+        zones = await self._find_zones({child for _, child in answers if child is not None})
         now_seconds = asyncio.get_running_loop().time()
-        response, child = answer_notify(wire, is_limited=self._notify_limit.count_message(now_seconds))
-        if child is not None and len(self._notified) < NOTIFIES_MAX:
-            task = asyncio.create_task(self._on_notify(child))
-            self._notified.add(task)
-            task.add_done_callback(self._notified.discard)
-        return response
+        responses: list[Response | None] = []
+        for wire, (response, child), host in zip_longest(wires, answers, hosts):
+            if child is not None and child in zones:
+                network = () if host is None else (network_of(host),)
+                if self._notify_limit.count_message((zones[child], *network), now_seconds):
+                    responses.append(answer_notify(wire, is_limited=True)[0])
+                    continue
+                if len(self._notified) < NOTIFIES_MAX:
+                    task = asyncio.create_task(self._on_notify(child))
+                    self._notified.add(task)
+                    task.add_done_callback(self._notified.discard)
+            responses.append(response)
+        return responses
+
+    async def _find_zones(self, children: Collection[str]) -> Mapping[str, str]:
+        """Return the zones of the followed children. If they can't be read, return none: the daily check finds the changes."""
+        if self._find_followed is None:
+            return dict.fromkeys(children, "")
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                return await self._find_followed(children) if children else {}
+        except Exception:
+            log.exception("nameserver_notify_failed", names=sorted(children))
+            return {}
 
     def _is_limited(self, host: str, response: Response) -> bool:
         """Count a UDP response, and return True if it must be truncated. A response without records amplifies nothing, and isn't counted."""

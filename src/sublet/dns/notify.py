@@ -1,5 +1,8 @@
 """Answer NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4). Anyone may send them."""
 
+from collections import Counter
+from collections.abc import Collection
+
 import dns.exception
 import dns.message
 import dns.opcode
@@ -10,7 +13,10 @@ import dns.rdatatype
 from sublet.dns.write_response import Response, header_response
 
 NOTIFIES_PER_SECOND = 20
-"""The maximum number of messages that a process handles in a second. Others are refused: the daily check finds their changes."""
+"""The maximum number of messages about names of one zone, and from one network, that a process handles in a second. Others are refused.
+
+Only messages about followed names count, so messages about other names can't starve them. The daily check finds the changes of refused messages.
+"""
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
 
@@ -24,21 +30,22 @@ def is_notify(wire: bytes) -> bool:
 
 
 class NotifyLimit:
-    """Counts the messages of each second."""
+    """Counts the messages of each second by zone and by network."""
 
     def __init__(self) -> None:
         self._second = 0
-        self._count = 0
+        self._counts: Counter[str | bytes] = Counter()
 
-    def count_message(self, at_seconds: float) -> bool:
-        """Count a message, and return True if it exceeds the maximum of this second."""
+    def count_message(self, keys: Collection[str | bytes], at_seconds: float) -> bool:
+        """Count a message for its zone and its network, and return True if one of them has exceeded the maximum of this second."""
         if self._second != int(at_seconds):
-            self._second, self._count = int(at_seconds), 0
-        self._count += 1
-        return self._count > NOTIFIES_PER_SECOND
+            self._second = int(at_seconds)
+            self._counts.clear()
+        self._counts.update(keys)
+        return any(self._counts[each] > NOTIFIES_PER_SECOND for each in keys)
 
 
-def answer_notify(wire: bytes, *, is_limited: bool) -> tuple[Response, str | None]:
+def answer_notify(wire: bytes, *, is_limited: bool = False) -> tuple[Response, str | None]:
     """Return the response to a NOTIFY request, and the name of the child to check. The name is None if the request is refused.
 
     Not checked: the sender, and that the child exists.

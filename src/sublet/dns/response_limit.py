@@ -26,12 +26,13 @@ class ResponseLimit:
         if self._second != int(at_seconds):
             self._second = int(at_seconds)
             self._counts.clear()
-        slot = hash((_network_of(host), rcode, about)) % _SLOT_COUNT
+        slot = hash((network_of(host), rcode, about)) % _SLOT_COUNT
         count = self._counts[slot] = self._counts.get(slot, 0) + 1
         return count > RESPONSES_PER_SECOND
 
 
-def _network_of(host: str) -> str | bytes:
+def network_of(host: str) -> str | bytes:
+    """Return the network of an IP address: 24 bits of an IPv4 address, 56 bits of an IPv6 address."""
     if ":" not in host:
         return host.rpartition(".")[0]
     return inet_pton(AF_INET6, host.partition("%")[0])[:7]

@@ -6,6 +6,7 @@ from sublet.dates import moment
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
+from sublet.health.brake_store import find_brake
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts
@@ -21,7 +22,21 @@ def list_notices(tx: Tx) -> list[Notice]:
         for domain in sorted(platform_domains)
         for notice in _find_notices_below(tx, domain, platform_domains)
     ]
-    return [*below, *(_not_delegated_notice(*each) for each in list_missing_cuts(tx))]
+    return [
+        *_find_health_notices(tx),
+        *below,
+        *(_not_delegated_notice(*each) for each in list_missing_cuts(tx)),
+    ]
+
+
+def _find_health_notices(tx: Tx) -> Iterator[Notice]:
+    state = find_brake(tx)
+    if state.stopped_reason is not None:
+        sentence = f"{state.stopped_reason} No mail about a breakage is sent, and no name leaves the DNS, until `sublet health resume`"
+        yield Notice("health_stopped", "health", 1, sentence)
+    if state.impaired_reason is not None:
+        sentence = f"{state.impaired_reason} The health of all names that are checked is unknown until this is repaired"
+        yield Notice("health_impaired", "health", 1, sentence)
 
 
 def _not_delegated_notice(above: PlatformDomain, child: PlatformDomain) -> Notice:

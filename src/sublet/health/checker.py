@@ -1,9 +1,9 @@
 """Check delegations with the resolver of the settings. All processes together send a nameserver a limited number of queries."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -11,28 +11,35 @@ from sublet.config import Settings, parse_listen, split_list
 from sublet.db import Database
 from sublet.errors import Unavailable
 from sublet.health.claims import claim_addresses, release_addresses
+from sublet.health.control import Control, impaired_report
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
-from sublet.health.model import Observation, Question, Report, Target
-from sublet.health.observe import observe
-from sublet.health.query_limits import CHECK_SECONDS, Network, parse_networks
+from sublet.health.model import HEALTHY, Observation, Question, Report, Target
+from sublet.health.observe import Claim, observe
+from sublet.health.query_limits import CHECK_SECONDS, parse_networks
 from sublet.health.resolve import (
-    ROOT_SERVERS,
     CachingResolver,
     ForwardingResolver,
     IteratingResolver,
     Resolver,
+    is_special_use,
 )
 
 CLAIM_PAUSE_SECONDS = 0.2
+CONTROL_SECONDS = 10.0
+"""The maximum time for the control after a check."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The report of a check, and the observations that it is based on."""
+    """The report of a check, and the observations that it is based on.
+
+    `found` is the report that the observations alone give. It equals `report` if the control group worked.
+    """
 
     report: Report
     seen: Observation
+    found: Report
 
     @property
     def busy_until(self) -> datetime | None:
@@ -43,11 +50,17 @@ class CheckResult:
 class Checker:
     """Checks delegations. A process needs only one `Checker`, which limits the process's queries."""
 
-    def __init__(self, settings: Settings, db: Database) -> None:
+    def __init__(
+        self, settings: Settings, db: Database, monotonic: Callable[[], float] | None = None
+    ) -> None:
+        """`monotonic` is a clock that doesn't jump, to find jumps of the wall clock."""
         self._db = db
         self._client = DnsClient()
         self._allowed = parse_networks(settings.health_allowed_networks)
-        self._resolver = CachingResolver(_resolver(settings, self._client, self._allowed))
+        hints = tuple(split_list(settings.health_root_hints))
+        self._forwarding = _forwarding_resolver(settings, self._client)
+        self.control = Control(self._client, hints, self._forwarding, db.now, monotonic)
+        self._resolver = CachingResolver(self._forwarding or self._iterating())
 
     async def check(
         self,
@@ -56,25 +69,73 @@ class Checker:
         seconds: float = CHECK_SECONDS,
         waits: bool = False,
         extra: Sequence[Question] = (),
+        always_asks: bool = False,
     ) -> CheckResult:
-        """Check a delegation for at most `seconds`, and return the result.
+        """Check a delegation for at most `seconds`, and return the result. If the control group fails, the state is `unknown`.
 
-        If another check is asking the same nameservers: with `waits`, retry for half of `seconds`; without, book a time for a later check.
+        If the control group fails, nameservers are only asked with `always_asks`, or if there are `extra` questions. If another check is asking the same nameservers: with `waits`, retry for half of `seconds`; without, book a time for a later check.
 
         Raises:
             Unavailable: the database can't be reached.
         """
+        ends = asyncio.get_running_loop().time() + seconds
+        if all(is_special_use(each) for each in target.delegation.nameservers):
+            # The result needs no query.
+            seen = await observe(target, self._client, self._resolver, self._claimed)
+            found = report(target, seen, self._db.now())
+            return CheckResult(found, seen, found)
+        problem = await self._in_time(self._find_problem(), ends)
+        if problem is not None and not extra and not always_asks:
+            impaired = impaired_report(problem, self._db.now())
+            return CheckResult(impaired, Observation(), impaired)
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
+        result = await self._check(target, self._resolver, claim, ends, extra)
+        return result if problem is None else replace(result, report=impaired_report(problem, self._db.now()))
+
+    async def check_without_cache(self, target: Target) -> CheckResult:
+        """Check a delegation without any cached answer: follow referrals from the root, even if the settings name a resolver.
+
+        Raises:
+            Unavailable: the database can't be reached.
+        """
+        ends = asyncio.get_running_loop().time() + CHECK_SECONDS
+        claim = partial(self._claimed, wait_seconds=CHECK_SECONDS / 2)
+        return await self._check(target, self._iterating(), claim, ends, ())
+
+    async def _check(
+        self, target: Target, resolver: Resolver, claim: Claim, ends: float, extra: Sequence[Question]
+    ) -> CheckResult:
+        clock = asyncio.get_running_loop().time
         seen = await observe(
-            target, self._client, self._resolver, claim, allowed=self._allowed, seconds=seconds, extra=extra
+            target, self._client, resolver, claim, allowed=self._allowed, seconds=ends - clock(), extra=extra
         )
         # On a thread, because validating signatures would block the event loop for too long.
         found = await asyncio.to_thread(report, target, seen, self._db.now())
-        return CheckResult(found, seen)
+        if found.state != HEALTHY and seen.busy_until is None:
+            # A fault counts only if this host could still ask all nameservers after it was found.
+            problem = await self._in_time(self.control.find_problem(after=clock()), clock() + CONTROL_SECONDS)
+            if problem is not None:
+                return CheckResult(impaired_report(problem, self._db.now()), seen, found)
+        if seen.busy_until is None:
+            self.control.remember(target.fqdn, seen.servers, is_healthy=found.state == HEALTHY)
+        return CheckResult(found, seen, found)
+
+    async def _find_problem(self) -> str | None:
+        problem = await self.control.find_problem()
+        if problem is None and self._forwarding is not None and self._forwarding.without_cache is None:
+            self._forwarding.without_cache = self._iterating()
+        return problem
+
+    async def _in_time(self, problem: Awaitable[str | None], ends: float) -> str | None:
+        try:
+            async with asyncio.timeout_at(ends):
+                return await problem
+        except TimeoutError:
+            return "The root servers or the resolver answer too slowly."
 
     @asynccontextmanager
     async def _claimed(
-        self, addresses: Sequence[str], *, wait_seconds: float | None
+        self, addresses: Sequence[str], *, wait_seconds: float | None = None
     ) -> AsyncIterator[datetime | None]:
         clock = asyncio.get_running_loop().time
         until = clock() + (wait_seconds or 0.0)
@@ -95,8 +156,12 @@ class Checker:
         except Unavailable:
             return  # The claim expires soon (`claims.CLAIM_DURATION`).
 
+    def _iterating(self) -> IteratingResolver:
+        """Return a new resolver without cached answers."""
+        return IteratingResolver(self._client, self.control.root_servers, self._allowed)
 
-def _resolver(settings: Settings, client: DnsClient, allowed: Sequence[Network]) -> Resolver:
-    if settings.health_resolver:
-        return ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))
-    return IteratingResolver(client, split_list(settings.health_root_hints) or ROOT_SERVERS, allowed)
+
+def _forwarding_resolver(settings: Settings, client: DnsClient) -> ForwardingResolver | None:
+    if not settings.health_resolver:
+        return None
+    return ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))

@@ -46,13 +46,14 @@ class DnsClient:
         checking_disabled: bool = False,
         port: int = PORT,
         is_rate_limited: bool = True,
+        tries: int = UDP_TRIES,
     ) -> Reply:
-        """Return a server's reply to one question, over UDP with a retry, or over TCP. A failure is returned as a `Reply` too, not raised.
+        """Return a server's reply to one question, over UDP with retries, or over TCP. A failure is returned as a `Reply` too, not raised.
 
         A truncated UDP answer is returned, too. Queries to the operator's own resolver set `port`, and need no rate limit.
         """
         failure = NOT_ASKED
-        for tried in range(1 if tcp else UDP_TRIES):
+        for tried in range(1 if tcp else tries):
             if not budget.spend():
                 return failure
             if is_rate_limited:

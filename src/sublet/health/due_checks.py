@@ -11,7 +11,8 @@ from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.health import store
+from sublet.health import brake, store
+from sublet.health.control import impaired_report
 from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
 from sublet.health.model import BROKEN, DueCheck, Health, Report, Target
 from sublet.health.schedule import (
@@ -23,6 +24,7 @@ from sublet.health.schedule import (
     is_recovery_due,
     leaves_at,
     new_health,
+    next_consequence_at,
 )
 from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
@@ -116,6 +118,7 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
     """Store the result of a check, and return the name's health; None if the name has changed or left the DNS since the check.
 
     A change of state is audited, and added to the history. Mails about a breakage, its consequence and its end are sent when they are due.
+    While the number of breakages is implausible, the state of a name that worked becomes `unknown` instead (`brake.py`).
     """
     subdomain = find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or subdomain.published_generation != generation:
@@ -125,7 +128,13 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
         store.insert_health(tx, [new_health(subdomain_id, tx.now, tx.now)])
         health = store.lock_health(tx, subdomain_id)
         assert health is not None  # noqa: S101 - this process or another one has inserted it
+    report = _believed_report(tx, health, report)
     after = after_check(health, report, generation, tx.now, random.random())  # noqa: S311 - jitter
+    if after.state == BROKEN and health.state != BROKEN:
+        reason = brake.stop_if_breakages_implausible(tx)
+        if reason is not None:
+            report = impaired_report(reason, tx.now)
+            after = after_check(health, report, generation, tx.now, random.random())  # noqa: S311 - jitter
     after = _mail_if_due(tx, subdomain, after)
     store.update_health(tx, after)
     if after.state != health.state:
@@ -142,8 +151,30 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
     return after
 
 
+def _believed_report(tx: Tx, health: Health, report: Report) -> Report:
+    """Return the report; if the brake doesn't allow it, a report that the registry couldn't check."""
+    if report.state != BROKEN or health.state == BROKEN:
+        return report
+    reason = brake.find_hold_reason(tx)
+    return report if reason is None else impaired_report(reason, tx.now)
+
+
 def _codes(report: Report) -> list[str]:
     return list(dict.fromkeys(each.code for each in report.findings))
+
+
+def _is_held(tx: Tx, health: Health, broken_days: int) -> bool:
+    """True if the brake allows no mail about a breakage, or if this mail would be one too many."""
+    if brake.find_hold_reason(tx) is not None:
+        return True
+    is_due = is_breakage_due(health, tx.now) or is_notice_due(health, broken_days, tx.now)
+    return is_due and brake.stop_if_mails_implausible(tx) is not None
+
+
+def _check_in_time(health: Health, broken_days: int, now: datetime) -> Health:
+    """Return the health with the next check no later than the next mail or the removal from the DNS."""
+    at = next_consequence_at(health, broken_days)
+    return health if at is None or at <= now else replace(health, due_at=min(health.due_at, at))
 
 
 def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
@@ -153,6 +184,8 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
     if health.state != BROKEN:
         health = replace(health, warned_at=None)
     write: Callable[[str, str, Health], tuple[str, str]]
+    if health.state == BROKEN and _is_held(tx, health, broken_days):
+        return health
     if is_breakage_due(health, tx.now):
         kind, write = "broken", partial(breakage_mail, leaves_at=leaves_at(health, broken_days))
         health = replace(health, mailed_at=tx.now)
@@ -164,7 +197,8 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
         kind, write = "works", recovery_mail
         health = replace(health, mailed_at=None)
     else:
-        return health
+        return _check_in_time(health, broken_days, tx.now)
+    health = _check_in_time(health, broken_days, tx.now)
     user = find_user(tx, subdomain.user_id)
     if user is not None and user.reminders:
         message = write(subdomain.fqdn, user.name, health)

@@ -55,6 +55,7 @@ CODES: dict[str, str] = {
     "edns_broken": "the nameserver doesn't answer with EDNS (RFC 6891)",
     "udp_size": "the nameserver's UDP answers are larger than allowed, or get lost",
     "hijackable": "anyone could register the domain of the nameserver, and take over the name",
+    "checks_impaired": "the registry can't check delegations at the moment, so the state is unknown",
 }
 """Every code of a finding, with its meaning."""
 
@@ -79,12 +80,13 @@ def report(target: Target, seen: Observation, now: datetime) -> Report:
 def derive_state(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
     """Return the state of a delegation.
 
-    It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this machine may be offline.
+    It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this host couldn't ask all.
+    Not checked: that this host can ask nameservers (`control.py`).
     """
     if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
     levels = {each.level for each in found}
-    if not any(_is_working(each, target) for each in seen.servers) and _may_be_offline(seen):
+    if not any(_is_working(each, target) for each in seen.servers) and _could_not_ask(seen):
         return UNKNOWN
     if Level.ERROR in levels:
         return BROKEN
@@ -106,8 +108,8 @@ def _has_dnskey_reply(server: Server) -> bool:
     return server.dnskey.failure != "not_asked"
 
 
-def _may_be_offline(seen: Observation) -> bool:
-    if seen.is_online is False or any(each.failure == "unknown" for each in seen.hosts):
+def _could_not_ask(seen: Observation) -> bool:
+    if any(each.failure == "unknown" for each in seen.hosts):
         return True
     replies = [each.soa for each in seen.servers]
     return bool(replies) and all(each.failure in ("no_route", "not_asked") for each in replies)

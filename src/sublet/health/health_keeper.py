@@ -12,6 +12,7 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health import store
+from sublet.health.brake import find_hold_reason, record_impairment
 from sublet.health.checker import Checker, CheckResult
 from sublet.health.claims import delete_idle_addresses
 from sublet.health.due_checks import (
@@ -22,7 +23,7 @@ from sublet.health.due_checks import (
     schedule_first_checks,
 )
 from sublet.health.model import BROKEN, DueCheck, Question
-from sublet.health.undelegate import undelegate
+from sublet.health.undelegate import is_undelegation_next, undelegate
 from sublet.processes.leased import try_lease, under_lease
 from sublet.processes.leases import WATCH_FOR
 from sublet.processes.model import Lease, LeaseLost
@@ -55,8 +56,8 @@ class Follower(Protocol):
 class HealthKeeper:
     """Runs the checks that are due.
 
-    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state, and `overdue_seconds` is how long
-    the oldest due check has waited.
+    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state, `overdue_seconds` is how long the
+    oldest due check has waited, `impaired` is why this host can't check, and `stopped` is true while the brake is on.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class HealthKeeper:
         self.checks: Counter[str] = Counter()
         self.states: dict[str, int] = {}
         self.overdue_seconds = 0.0
+        self.impaired: str | None = None
+        self.stopped = False
 
     async def run(self) -> None:
         """Check names until cancelled. Without a checker, do nothing."""
@@ -95,7 +98,11 @@ class HealthKeeper:
         if not _is_over(self._searched_at, SEARCH_EVERY, now):
             return
         lease = await try_lease(self._db, LEASE, self._holder, WATCH_FOR)
-        self.states, self.overdue_seconds = await self._db.read(_count_states)
+        assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker
+        self.impaired = self._checker.control.problem
+        if self.impaired is not None:
+            log.error("health_impaired", reason=self.impaired)
+        self.states, self.overdue_seconds, self.stopped = await self._db.read(_count_states)
         if lease is not None:
             try:
                 await self._schedule_under(lease)
@@ -106,6 +113,8 @@ class HealthKeeper:
     async def _schedule_under(self, lease: Lease) -> None:
         await self._db.write(under_lease, lease, schedule_changed_names, self._searched_at)
         await self._db.write(under_lease, lease, delete_idle_addresses)
+        await self._db.write(under_lease, lease, store.reset_future_checks)
+        await self._db.write(under_lease, lease, record_impairment, self.impaired)
         now = self._db.now()
         if _is_over(self._searched_all_at, SEARCH_ALL_EVERY, now):
             after_id: int | None = 0
@@ -137,12 +146,7 @@ class HealthKeeper:
                 return
             self.checks[result.report.state] += 1
             health = await self._db.write(record_check, due.subdomain_id, due.generation, result.report)
-            if (
-                result.report.state == BROKEN
-                and health is not None
-                and health.warned_at is not None
-                and await self._db.write(undelegate, due.subdomain_id, due.generation)
-            ):
+            if result.report.state == BROKEN and health is not None and await self._undelegate(due):
                 return
             for follower, questions in asking:
                 if questions:
@@ -152,13 +156,24 @@ class HealthKeeper:
         except Exception:
             log.exception("health_fault", subdomain_id=due.subdomain_id)
 
+    async def _undelegate(self, due: DueCheck) -> bool:
+        """Remove a name from the DNS if it has been broken for too long, and a check without cached answers finds it broken too."""
+        assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker
+        if not await self._db.read(is_undelegation_next, due.subdomain_id):
+            return False
+        again = await self._checker.check_without_cache(due.target)
+        if again.report.state != BROKEN:
+            log.warning("still_delegated", subdomain_id=due.subdomain_id, state=again.report.state)
+            return False
+        return await self._db.write(undelegate, due.subdomain_id, due.generation)
+
 
 def _is_over(last_at: datetime | None, pause: timedelta, now: datetime) -> bool:
     """True if the pause after `last_at` is over, or if the clock was set back to before `last_at`."""
     return last_at is None or not timedelta() <= now - last_at < pause
 
 
-def _count_states(tx: Tx) -> tuple[dict[str, int], float]:
+def _count_states(tx: Tx) -> tuple[dict[str, int], float, bool]:
     oldest = store.find_oldest_due(tx)
     late = (tx.now - oldest).total_seconds() if oldest is not None else 0.0
-    return store.count_states(tx), max(0.0, late)
+    return store.count_states(tx), max(0.0, late), find_hold_reason(tx) is not None

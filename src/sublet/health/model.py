@@ -104,14 +104,12 @@ class Server:
 class Observation:
     """The observations of one check.
 
-    `not_public` are the addresses that checks must not query. `is_online` is true if this machine reached the DNS; None if that wasn't tested,
-    because a nameserver answered. `busy_until` is set if no query was sent, because another check was asking the same addresses.
+    `not_public` are the addresses that checks must not query. `busy_until` is set if no query was sent, because another check was asking the same addresses.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
     servers: tuple[Server, ...] = ()
     not_public: tuple[str, ...] = ()
-    is_online: bool | None = None
     busy_until: datetime | None = None
 
 
@@ -133,6 +131,10 @@ class Report:
     state: str
     findings: tuple[Finding, ...]
     checked_at: datetime
+
+
+IMPAIRED = "checks_impaired"
+"""The code of the finding that the registry couldn't check the name."""
 
 
 def name_of(text: str) -> dns.name.Name:

@@ -69,7 +69,6 @@ class _Check:
         self._extra_budget = Budget(EXTRA_QUERIES_MAX)
         self._hosts: dict[str, HostAddresses] = {}
         self._not_public: list[str] = []
-        self._is_online: bool | None = None
         self.servers: list[Server] = []
 
     def observation(self, *, busy_until: datetime | None = None) -> Observation:
@@ -81,7 +80,6 @@ class _Check:
             tuple(self._hosts.values()),
             tuple(self.servers),
             tuple(self._not_public),
-            self._is_online,
             busy_until,
         )
 
@@ -116,8 +114,6 @@ class _Check:
         """Ask the servers. The questions that decide the state come first, because the queries or the time may run out."""
         await self._for_each(self.servers, self._ask_soa)
         answered = [each for each in self.servers if each.soa.message or each.soa_plain.message]
-        if self.servers and not answered:
-            self._is_online = await self._resolver.is_online(self._budget)
         if self._target.delegation.ds_records:
             await self._for_each(answered, self._ask_dnskey)
         await self._for_each(

@@ -47,6 +47,11 @@ class Budget:
     def __init__(self, queries: int = QUERIES_MAX) -> None:
         self._left = queries
 
+    @property
+    def is_spent(self) -> bool:
+        """True if the check may send no more queries."""
+        return self._left <= 0
+
     def spend(self) -> bool:
         """Count a query. Return False if the check may send no more queries."""
         if self._left <= 0:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -16,7 +16,7 @@ import dns.rdatatype
 import dns.rrset
 
 from sublet.health.dns_client import DnsClient
-from sublet.health.model import NOT_ASKED, HostAddresses, Reply, name_of, text_of
+from sublet.health.model import NOT_ASKED, HostAddresses, Reply, find_rrset, name_of, text_of
 from sublet.health.query_limits import ADDRESSES_MAX, Budget, Network, may_ask
 
 ALIASES_MAX = 4
@@ -45,8 +45,23 @@ ROOT_SERVERS = (
     "193.0.14.129",
     "199.7.83.42",
     "202.12.27.33",
+    "2001:503:ba3e::2:30",
+    "2801:1b8:10::b",
+    "2001:500:2::c",
+    "2001:500:2d::d",
+    "2001:500:a8::e",
+    "2001:500:2f::f",
+    "2001:500:12::d0d",
+    "2001:500:1::53",
+    "2001:7fe::53",
+    "2001:503:c27::2:30",
+    "2001:7fd::1",
+    "2001:500:9f::42",
+    "2001:dc3::35",
 )
-"""The IPv4 addresses of the root servers (https://www.internic.net/domain/named.root)."""
+"""The addresses of the root servers (https://www.internic.net/domain/named.root)."""
+ROOT_HOSTS_MAX = 6
+"""The number of root servers whose addresses the resolver is asked for."""
 CACHED_HOSTS_MAX = 20_000
 """The maximum number of nameservers whose addresses are cached."""
 HOST_CACHE_SECONDS = 300.0
@@ -56,14 +71,16 @@ SPECIAL_USE_DOMAINS = frozenset({"alt", "example", "invalid", "local", "localhos
 _FAMILIES = ("A", "AAAA")
 
 
+def is_special_use(host: str) -> bool:
+    """True if the DNS never has this host, so no query is sent for it."""
+    return host.rpartition(".")[2] in SPECIAL_USE_DOMAINS
+
+
 class Resolver(Protocol):
     """Finds the addresses of nameservers."""
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or the failure. Raises nothing."""
-
-    async def is_online(self, budget: Budget) -> bool:
-        """True if this machine reaches the DNS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +113,7 @@ class CachingResolver:
 
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or the failure. Failures aren't cached."""
-        if host.rpartition(".")[2] in SPECIAL_USE_DOMAINS:
+        if is_special_use(host):
             return HostAddresses(host, failure="not_found")
         now = asyncio.get_running_loop().time()
         until, found = self._found.get(host, (0.0, HostAddresses(host)))
@@ -109,15 +126,13 @@ class CachingResolver:
                 self._found.popitem(last=False)
         return found
 
-    async def is_online(self, budget: Budget) -> bool:
-        """True if this machine reaches the DNS."""
-        return await self._resolver.is_online(budget)
-
 
 class ForwardingResolver:
     """Asks a validating recursive resolver."""
 
     def __init__(self, client: DnsClient, address: str, port: int) -> None:
+        self.without_cache: Resolver | None = None
+        """Looks for addresses that the resolver fails to find, to learn which of both is at fault."""
         self._client = client
         self._address = address
         self._port = port
@@ -125,13 +140,23 @@ class ForwardingResolver:
     async def addresses(self, host: str, budget: Budget) -> HostAddresses:
         """Return the addresses of a host, or the failure."""
         name = name_of(host)
-        found = await asyncio.gather(*(self._find(name, family, budget) for family in _FAMILIES))
-        return _merge(host, found)
+        answers = await asyncio.gather(*(self._find(name, family, budget) for family in _FAMILIES))
+        found = _merge(host, answers)
+        if found.failure == "unknown" and self.without_cache is not None:
+            # Addresses that were found without the resolver don't count: the resolver has failed.
+            alone = await self.without_cache.addresses(host, budget)
+            return replace(found, failure="unknown" if alone.addresses else alone.failure)
+        return found
 
-    async def is_online(self, budget: Budget) -> bool:
-        """True if the resolver answers for the root zone."""
-        reply = await self.ask(dns.name.root, "NS", budget)
-        return reply.message is not None and reply.message.rcode() == dns.rcode.NOERROR
+    async def root_servers(self, budget: Budget) -> tuple[str, ...]:
+        """Return addresses of root servers, so that a closed network needs no setting for them; empty if the resolver fails."""
+        message = (await self.ask(dns.name.root, "NS", budget)).message
+        found = find_rrset(message, dns.name.root, "NS") if message is not None else None
+        hosts = [each.target for each in found or ()][:ROOT_HOSTS_MAX]
+        answers = await asyncio.gather(
+            *(self._find(host, family, budget) for host in hosts for family in _FAMILIES)
+        )
+        return tuple(address for each in answers for address in each.addresses)
 
     async def _find(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
         reply = await self.ask(name, family, budget)
@@ -154,11 +179,11 @@ class ForwardingResolver:
         )
 
     async def _explain_servfail(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
-        """Query again without validation after a SERVFAIL, and return the failure: `bogus`, `not_found`, or `unknown` if the resolver is offline."""
+        """Query again without validation after a SERVFAIL, and return the failure: `bogus`, or `unknown` if the resolver fails again."""
         unchecked = await self.ask(name, family, budget, checking_disabled=True)
         if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
             return _Answer(failure="bogus")
-        return _Answer(failure="not_found" if await self.is_online(budget) else "unknown")
+        return _Answer(failure="unknown")
 
     async def ask(
         self, name: dns.name.Name, rdtype: str, budget: Budget, *, checking_disabled: bool = False
@@ -216,10 +241,6 @@ class IteratingResolver:
         found = [await self._resolve(name, family, budget, 0) for family in _FAMILIES]
         return _merge(host, found)
 
-    async def is_online(self, budget: Budget) -> bool:
-        """True if a root server answers."""
-        return (await self._ask_one_of(self._root.addresses, dns.name.root, "NS", budget)) is not None
-
     async def _resolve(self, name: dns.name.Name, family: str, budget: Budget, depth: int) -> _Answer:
         """Resolve a name, and follow its aliases."""
         alias: str | None = None
@@ -236,10 +257,10 @@ class IteratingResolver:
         cut = self._find_nearest_zone(name)
         for _ in range(REFERRALS_MAX):
             servers = cut.addresses or await self._addresses_of(cut.hosts, budget, depth)
-            message = await self._ask_one_of(servers, name, family, budget)
+            message, has_route = await self._ask_one_of(servers, name, family, budget)
             if message is None:
-                # No server of the zone answers. If this machine is online, the zone is at fault.
-                is_zone_at_fault = bool(cut.zone.labels[:-1]) and await self.is_online(budget)
+                # No server of the zone answers. Whether this host is online, the control group says (`control.py`).
+                is_zone_at_fault = cut.zone != dns.name.root and has_route and not budget.is_spent
                 return _Answer(failure="not_found" if is_zone_at_fault else "unknown")
             answered = _read_answer(message, name, family)
             if answered is not None:
@@ -264,18 +285,20 @@ class IteratingResolver:
 
     async def _ask_one_of(
         self, servers: Sequence[str], name: dns.name.Name, rdtype: str, budget: Budget
-    ) -> dns.message.Message | None:
-        """Return the first usable answer of a zone's servers, or None."""
+    ) -> tuple[dns.message.Message | None, bool]:
+        """Return the first usable answer of a zone's servers, or None; and False if this host has no route to any of them."""
         usable = [each for each in servers if may_ask(each, self._allowed)]
         random.shuffle(usable)
+        has_route = not usable
         for address in sorted(usable, key=lambda each: ":" in each)[:SERVERS_MAX]:
             _, reply = await self._client.ask_with_fallback(address, name, rdtype, budget)
+            has_route = has_route or reply.failure != "no_route"
             if reply.message is not None and reply.message.rcode() in (
                 dns.rcode.NOERROR,
                 dns.rcode.NXDOMAIN,
             ):
-                return reply.message
-        return None
+                return reply.message, True
+        return None, has_route
 
     def _find_nearest_zone(self, name: dns.name.Name) -> _ZoneServers:
         now = asyncio.get_running_loop().time()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Health, Report
+from sublet.health.model import BROKEN, DEGRADED, HEALTHY, IMPAIRED, UNKNOWN, Health, Report
 
 FIRST_CHECK = timedelta(minutes=2)
 """The minimum time between a change and the first check, so that the holder can start the nameservers."""
@@ -16,6 +16,8 @@ JITTER = 0.1
 """The fraction by which the pause between checks varies, so that names that were registered together aren't checked together."""
 BROKEN_FIRST = timedelta(hours=1)
 UNKNOWN_FIRST = timedelta(minutes=10)
+IMPAIRED_MAX = timedelta(minutes=30)
+"""The maximum pause while the registry can't check, so that the states are right again within an hour after that."""
 MAILED_AFTER = timedelta(hours=3)
 """How long a name must be broken before its user gets a mail."""
 NOTICE = timedelta(days=7)
@@ -61,12 +63,17 @@ def after_check(health: Health, report: Report, generation: int, now: datetime, 
     return _schedule_next(_set_state(checked, report.state, now), now, chance)
 
 
+def _is_impaired(health: Health) -> bool:
+    return any(each.code == IMPAIRED for each in health.findings)
+
+
 def _set_state(health: Health, state: str, now: datetime) -> Health:
     return health if state == health.state else replace(health, state=state, since=now)
 
 
 def _schedule_next(health: Health, now: datetime, chance: float) -> Health:
-    return replace(health, due_at=now + next_pause(health.state, health.failures, chance))
+    pause = next_pause(health.state, health.failures, chance)
+    return replace(health, due_at=now + (min(pause, IMPAIRED_MAX) if _is_impaired(health) else pause))
 
 
 def next_pause(state: str, failures: int, chance: float) -> timedelta:
@@ -105,6 +112,16 @@ def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool
     """True if a broken name must leave the DNS now."""
     at = leaves_at(health, broken_days)
     return at is not None and health.warned_at is not None and now >= at
+
+
+def next_consequence_at(health: Health, broken_days: int) -> datetime | None:
+    """Return when the next mail about a breakage or the removal from the DNS is due, so that a check comes in time; None if none is."""
+    if health.state != BROKEN:
+        return None
+    if health.mailed_at is None:
+        return health.since + MAILED_AFTER
+    at = leaves_at(health, broken_days)
+    return at - _notice_period(broken_days) if at is not None and health.warned_at is None else at
 
 
 def _notice_period(broken_days: int) -> timedelta:

@@ -1,13 +1,14 @@
 """The SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -24,11 +25,13 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx, insert_into
-from sublet.health.model import Finding, Health, HealthChange, Level
+from sublet.health.model import BROKEN, Finding, Health, HealthChange, Level
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata
 from sublet.subdomains.store import subdomains
 
+CLOCKS_APART = timedelta(minutes=5)
+"""More than the difference between the clocks of two hosts of a registry."""
 CHANGES_MAX = 50
 """The maximum number of stored changes of a name's state."""
 
@@ -162,6 +165,11 @@ def reschedule(tx: Tx, subdomain_ids: Sequence[int], until: datetime) -> None:
         _RESCHEDULE.run(tx, ids=list(subdomain_ids), until=until)
 
 
+_IS_FOLLOWED = (
+    (subdomains.c.nameserver_count > 0)
+    & subdomains.c.trashed_at.is_(None)
+    & ((platform_domains.c.automatic_ds != "off") | platform_domains.c.csync)
+)
 _FOLLOWED = Prepared(
     select(subdomains.c.id, _HEALTH.checked_at, _HEALTH.due_at)
     .select_from(
@@ -169,12 +177,12 @@ _FOLLOWED = Prepared(
             delegation_health, _HEALTH.subdomain_id == subdomains.c.id
         )
     )
-    .where(
-        (subdomains.c.fqdn == bindparam("name"))
-        & (subdomains.c.nameserver_count > 0)
-        & subdomains.c.trashed_at.is_(None)
-        & ((platform_domains.c.automatic_ds != "off") | platform_domains.c.csync)
-    )
+    .where((subdomains.c.fqdn == bindparam("name")) & _IS_FOLLOWED)
+)
+_FOLLOWED_OF = Prepared(
+    select(subdomains.c.fqdn, platform_domains.c.domain)
+    .select_from(subdomains.join(platform_domains))
+    .where(subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & _IS_FOLLOWED)
 )
 
 
@@ -185,6 +193,11 @@ def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | N
     """
     row = _FOLLOWED.one_or_none(tx, name=fqdn)
     return None if row is None else (row[0], row[1], row[2])
+
+
+def list_followed(tx: Tx, fqdns: Collection[str]) -> dict[str, str]:
+    """Return the platform domain of each of these names that `find_followed` finds, by name."""
+    return {row[0]: row[1] for row in _FOLLOWED_OF.all(tx, names=list(fqdns))}
 
 
 _DELEGATED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
@@ -228,6 +241,34 @@ def count_states(tx: Tx) -> dict[str, int]:
     """Return the number of names by state."""
     query = select(_HEALTH.state, func.count()).group_by(_HEALTH.state)
     return {row[0]: row[1] for row in tx.connection.execute(query)}
+
+
+def count_broken_since(tx: Tx, since: datetime) -> int:
+    """Return the number of broken names that became broken since an instant."""
+    return _count(tx, (_HEALTH.state == BROKEN) & (_HEALTH.since >= since))
+
+
+def count_checked_since(tx: Tx, since: datetime) -> int:
+    """Return the number of names that were checked since an instant. Reads all rows."""
+    return _count(tx, _HEALTH.checked_at >= since)
+
+
+def count_mailed_since(tx: Tx, since: datetime) -> int:
+    """Return the number of broken names whose users got a mail about the breakage since an instant."""
+    return _count(tx, (_HEALTH.state == BROKEN) & or_(_HEALTH.mailed_at >= since, _HEALTH.warned_at >= since))
+
+
+def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
+    query = select(func.count()).select_from(delegation_health).where(condition)
+    return int(tx.connection.execute(query).scalar_one())
+
+
+def reset_future_checks(tx: Tx) -> None:
+    """Make the names due whose last check is in the future, because the clock was ahead."""
+    ahead = _HEALTH.checked_at > tx.now + CLOCKS_APART
+    in_future = update(delegation_health).where(ahead & (_HEALTH.since > tx.now))
+    tx.connection.execute(in_future.values(since=tx.now))
+    tx.connection.execute(update(delegation_health).where(ahead).values(due_at=tx.now, checked_at=tx.now))
 
 
 def find_oldest_due(tx: Tx) -> datetime | None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 import sublet.accounts.session_store
 import sublet.accounts.store
 import sublet.credits.store
+import sublet.health.brake_store
 import sublet.health.store
 import sublet.mail.operator_notice_store
 import sublet.operations.idempotency_store
@@ -56,7 +57,7 @@ NOT_COPIED = (
 claims of running checks. `commit_marks` are read only seconds after a lost connection to the same database. Migrations write
 `schema_compatible_with`.
 """
-SEEDS = ("clockwork", "forecasts", "ledger_accounts", "signing_keys")
+SEEDS = ("clockwork", "forecasts", "health_brake", "ledger_accounts", "signing_keys")
 """Tables in which an empty registry may have rows, from its migrations or from a service that ran without names."""
 ROWS_AT_ONCE = 1000
 _ENCODER = msgspec.json.Encoder(order="deterministic")

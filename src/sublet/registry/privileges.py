@@ -136,6 +136,7 @@ API = Role(
         "delegation_health": _ADD | _update(),
         "health_changes": _ADD | _DELETE,
         "health_targets": _ADD | _update(),
+        "health_brake": _READ | _update(),
     },
 )
 WORKER = Role(
@@ -181,6 +182,7 @@ WORKER = Role(
         "delegation_health": _ALL,
         "health_changes": _ADD | _DELETE,
         "health_targets": _ALL,
+        "health_brake": _READ | _update(),
     },
 )
 DNS = Role(
@@ -257,6 +259,7 @@ OPERATOR = Role(
         "delegation_health": _READ,
         "health_changes": _READ,
         "health_targets": _ADD | _update(),
+        "health_brake": _READ | _update(),
     },
 )
 SERVE = Role(

@@ -11,6 +11,7 @@ from sublet.db import Database
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
+from sublet.health.store import list_followed
 from sublet.metrics import Metrics
 from sublet.subdomains.view_zone import view_zones
 
@@ -41,11 +42,15 @@ async def name_server_running(
         with suppress(Unavailable):  # already logged; the daily check finds the change too
             await db.write(schedule_check, child)
 
+    async def find_followed(children: Collection[str]) -> Mapping[str, str]:
+        return await db.read(list_followed, children)
+
     server = NameServer(
         read_zones,
         on_answer=lambda rcode: answered.labels(rcode).inc(),
         on_limited=limited.inc,
         on_notify=on_notify,
+        find_followed=find_followed,
     )
     try:
         port = await server.start(host, port)

@@ -116,6 +116,11 @@ class WorkerMetrics(Collector):
         for name, (help_text, kinds) in DECISIONS.items():
             made = _with_zeros(followers.get(name, {}), kinds)
             yield _counter(f"sublet_{name}_decisions", help_text, "decision", made)
+        yield _gauge(
+            "sublet_health_stopped", "1 while the brake of health checks is on.", [((), self.health.stopped)]
+        )
+        impaired = self.health.impaired is not None
+        yield _gauge("sublet_health_impaired", "1 while this host can't check delegations.", [((), impaired)])
         overdue = self.health.overdue_seconds
         yield _gauge("sublet_health_overdue_seconds", "How late the oldest check is.", [((), overdue)])
 

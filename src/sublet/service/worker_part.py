@@ -73,7 +73,7 @@ async def worker_running(
     )
     zone_metrics, serial_watch = ZoneMetrics(db), SerialWatch(db, primary_of, monotonic)
     drift_repair = DriftRepair(db, settings.database_url, primary_of, holder=presence.id)
-    checker = Checker(settings, db) if settings.health_checks else None
+    checker = Checker(settings, db, monotonic) if settings.health_checks else None
     followers: list[Follower] = []
     if checker is not None:
         followers = [ChildFollower(db, settings.health_resolver), CsyncFollower(db, checker)]

@@ -35,6 +35,18 @@ def ds_sources(records: Sequence[DsRecord], events: Sequence[AuditEvent]) -> lis
     return [SourcedDs(each, *found.get(each, (None, None))) for each in records]
 
 
+def last_change_by_hand(events: Sequence[AuditEvent]) -> datetime | None:
+    """Return when the user or the operator last changed the DS records of a registered name; None if never. `events` are as in `ds_sources`."""
+    changed_at: datetime | None = None
+    known: set[DsRecord] | None = None
+    for event in events:
+        after = set(_records(event.after))
+        if known is not None and after != known and event.actor_kind != "system":
+            changed_at = event.at
+        known = after
+    return changed_at
+
+
 def _source(event: AuditEvent) -> str:
     if event.action == FOLLOWED:
         return "cds"
