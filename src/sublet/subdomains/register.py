@@ -1,6 +1,6 @@
 """Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sublet import audit
@@ -105,11 +105,15 @@ def register(
     # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
-    enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
-    warnings = registry_warnings(tx, subdomain, enclosed, is_new=True)
+    warnings = _warnings(tx, subdomain, above)
     return Registered(
         outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
     )
+
+
+def _warnings(tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain]) -> tuple[str, ...]:
+    enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
+    return registry_warnings(tx, subdomain, enclosed, is_new=True)
 
 
 def _offer_or_raise(requested: RequestedName) -> Offer:
