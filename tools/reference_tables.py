@@ -19,6 +19,7 @@ from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
 from sublet.operations.gates import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
 from sublet.primaries.primary import CAUSES
+from sublet.primaries.zone_answers import ANSWER_CAUSES
 from sublet.surfaces import OPERATIONS
 from sublet.web.routes import PAGES as CONSOLE_PAGES
 
@@ -133,7 +134,13 @@ def render_problems(page: str) -> str:
     by_hand = {row[0].strip("`"): row[2 if len(row) == 4 else 1] for row in cells}
     for column, table in (
         ("Cause", [(each, CAUSES[each], by_hand.get(each, ""), ADVICE_BY_CAUSE[each]) for each in CAUSES]),
-        ("Report", [(each, by_hand.get(each, ""), ADVICE_BY_SYMPTOM[each]) for each in ADVICE_BY_SYMPTOM]),
+        (
+            "Report",
+            [
+                (each, ANSWER_CAUSES.get(each) or by_hand.get(each, ""), ADVICE_BY_SYMPTOM[each])
+                for each in ADVICE_BY_SYMPTOM
+            ],
+        ),
     ):
         before, heading, rest = page.partition(f"\n| {column} |")
         title, rule, *_ = rest.split("\n")

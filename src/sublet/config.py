@@ -149,7 +149,7 @@ class Settings:
     )
     publish_wait_ms: int = _setting(
         1000,
-        "The maximum time that the response to a change waits for its publication on a primary, in milliseconds.",
+        "The maximum time that the response to a change waits until a primary and its secondaries have it, in milliseconds.",
     )
     rate_limits: bool = _setting(
         default=True,
@@ -179,7 +179,7 @@ class Settings:
     )
     health_resolver: str = _setting(
         "",
-        "The validating resolver that finds nameservers for checks, host:port; empty: checks follow referrals from the root.",
+        "The validating resolver for checks of nameservers and of the platform domains, host:port; empty: checks of nameservers follow referrals from the root.",
     )
     health_root_hints: str = _setting(
         "",

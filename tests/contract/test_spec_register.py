@@ -151,7 +151,7 @@ def test_provisioning_shows_the_answer_of_the_name_server(shop: RunningService, 
     assert [type(warning) for warning in provisioning.pop("warnings")] == [str]
     assert provisioning == {
         "status": "published", "generation": 1, "published_generation": 1, "attempts": 0, "next_attempt_at": None,
-        "zone": "example.test", "error": None,
+        "zone": "example.test", "servers": 1, "servers_current": 1, "error": None,
     }  # fmt: skip
     assert body["subdomain"]["status"] == "active"
     assert shop.delegation(body["subdomain"]["fqdn"]) == {"ns1.provider.example"}

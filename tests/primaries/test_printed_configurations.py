@@ -11,6 +11,7 @@ import pytest
 
 from long.faults.failing_disk import full, small_disk
 from sublet.dns.types import Secondary
+from support.name_server_programs import SECONDARIES
 from support.name_servers import KINDS, NameServerProcess, secondary
 from support.running_service import Registrant
 from support.serve_process import free_address, wait_until
@@ -135,3 +136,31 @@ def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     primary.start()
     zone.wait_until_served(zone.register())
     zone.check_records()
+
+
+@pytest.mark.parametrize("kind", SECONDARIES)
+def test_a_secondary_follows_after_a_full_disk_and_an_old_state(kind: str, tmp_path: Path) -> None:
+    address = free_address("127.0.0.2")
+    state, copy = tmp_path / "2" / "s", tmp_path / "copy"
+    state.parent.mkdir()
+    with (
+        small_disk(state, mib=DISK_MIB),
+        service_on("knot", tmp_path, secondaries=[Secondary("ns2.example.net", *address)]) as on,
+        secondary(kind, tmp_path / "2", of=on.primary, address=address) as server,
+    ):
+        zone = Zone(on, {kind: server}, on.service.add_user())
+        zone.wait_until_served(zone.register())
+        server.stop()
+        shutil.copytree(state, copy)
+        server.start()
+        with full(state):
+            zone.wait_until_published(zone.register())
+            server.write_zone_files()
+            server.kill()
+        # There is no further change that would cause a transfer.
+        server.start()
+        zone.check_records()
+        server.stop()
+        shutil.copytree(copy, state, dirs_exist_ok=True)
+        server.start()
+        zone.check_records()

@@ -134,3 +134,33 @@ def test_a_stopped_secondary_catches_up(
         wait_until(partial(says, follower, NAME, WHOLE), FOLLOWING_SECONDS)
         wait_until(partial(says, follower, NEIGHBOUR, set()), FOLLOWING_SECONDS)
         assert follower.serial() == first.serial()
+
+
+def test_the_answer_to_a_change_counts_the_servers_that_have_it(tmp_path: Path) -> None:
+    second, address = f"ns-nsd.{ZONE}", free_address("127.0.0.2")
+    known = [Secondary(second, *address)]
+    with (
+        service_on("knot", tmp_path, secondaries=known, publish_wait_ms=1500) as on,
+        secondary("nsd", tmp_path / "of-nsd", of=on.primary, address=address) as follower,
+    ):
+        ada = on.service.add_user()
+
+        def change(name: str) -> tuple[str, int, int, bool]:
+            """Set the stored delegation again, which changes nothing. Return the status, the servers, those with the change, and a warning."""
+            body = {"nameservers": ["ns.provider.example"]}
+            answer = on.service.call(ada, "PUT", f"/subdomains/{name}/nameservers", body).json()
+            shape = answer["provisioning"]
+            warned = any(second in each for each in shape["warnings"])
+            return answer["subdomain"]["status"], shape["servers"], shape["servers_current"], warned
+
+        on.service.register(ada, NEIGHBOUR, nameservers=["ns.provider.example"])
+        wait_until(lambda: change(NEIGHBOUR) == ("active", 2, 2, False))
+        follower.kill()
+        on.service.register(ada, NAME, nameservers=["ns.provider.example"])
+        wait_until(lambda: change(NAME) == ("active", 2, 1, True))
+        assert change(NEIGHBOUR) == ("active", 2, 1, True)
+        shown = on.service.call(ada, "GET", f"/subdomains/{NAME}/delegation").json()["provisioning"]
+        assert (shown["servers"], shown["servers_current"]) == (2, 1)
+        follower.start()
+        for name in (NAME, NEIGHBOUR):
+            wait_until(lambda: change(name) == ("active", 2, 2, False))  # noqa: B023 - waits at once

@@ -34,6 +34,7 @@ from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge
@@ -68,7 +69,10 @@ def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) ->
     )
     outcome = ask(registry, command)
     found = registry.subdomain(outcome.id)
-    assert outcome == Registered(found.id, subdomain=found, warnings=())
+    platform_domain = registry.read(find_platform_domain, registry.domains["example.test"])
+    assert platform_domain is not None
+    expected = Registered(found.id, subdomain=found, platform_domain=platform_domain, warnings=())
+    assert outcome == expected
     assert (found.fqdn, found.label, found.registration_type) == ("shop.example.test", "shop", "free")
     assert (found.user_id, found.registration_source) == (registry.users["ann"], "api")
     assert found.delegation == Delegation(

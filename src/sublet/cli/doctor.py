@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.doctor.checks import check_all, check_running
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
-from sublet.doctor.zones import ask_built_in_name_servers
+from sublet.doctor.zones import ask_built_in_name_servers, check_answers
 from sublet.errors import REFUSED
 from sublet.service.dns_part import built_in_addresses
 
@@ -22,7 +22,7 @@ SHOWN_MAX = 20
 
 @command(app, "doctor")
 def doctor(session: Session) -> Answer:
-    """Check every invariant of the registry, and query the built-in name servers. Changes nothing. Exits with 1 if an invariant is broken."""
+    """Check every invariant of the registry, and query the name servers of all zones. Changes nothing. Exits with 1 if an invariant is broken."""
 
     def query(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
@@ -36,6 +36,7 @@ def doctor(session: Session) -> Answer:
         # The settings have port 0, so the operating system chooses a port that isn't known here.
         addresses = ()
     notices += session.use(lambda db: ask_built_in_name_servers(db, addresses))
+    notices += session.use(lambda db: check_answers(db, session.settings))
     value = {"healthy": not violations, "violations": violations, "notices": notices}
     lines = [f"{len(violations)} broken:" if violations else "No invariant is broken."]
     if notices:

@@ -32,6 +32,13 @@ ADVICE_BY_SYMPTOM = {
     "secondary_away": "Check that the secondary runs, has the zone, and that the zone has not expired there.",
     "secondary_behind": "Check in the secondary's log that it gets NOTIFY and the transfer from the primary, with the right key.",
     "secondary_ahead": "The worker raises the primary's serial. If the primary refuses that, make the secondary transfer the whole zone again.",
+    "resolver": "Check the resolver in `health_resolver`: that it runs, reaches the DNS, and has the right trust anchor and clock.",
+    "bogus": "Compare the DS records at the parent with the zone's keys, and check the signatures: `delv @RESOLVER DOMAIN SOA` says more.",
+    "unresolved": "Check that the parent delegates the zone to these name servers, and that resolvers reach these at port 53 over UDP and TCP.",
+    "parent_ns": "Have the parent's NS records changed, or the zone's own: on its primary, or the apex nameservers of the platform domain.",
+    "parent_ds": "Give the parent the DS records of the zone's key (see the server's page in docs/operating), or have it remove them.",
+    "signatures": "Check on the primary that it signs, and its clock, and that the secondaries get its transfers.",
+    "content": "Make the secondary transfer the whole zone again: `nsd-control force_transfer`, `knotc zone-retransfer`, `rndc retransfer`.",
 }
 """The advice for each other problem of `sublet zone status`."""
 

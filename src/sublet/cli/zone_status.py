@@ -1,7 +1,8 @@
 """`sublet zone status`: the problems of each zone, found in the database and in the answers of its name servers."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -11,9 +12,9 @@ import typer
 from sublet.cli.output import Answer, Table, format_cell, key_value_lines
 from sublet.cli.session import Session
 from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
-from sublet.cli.zone_probe import ZoneProbe, probe_zones
+from sublet.cli.zone_probe import ServerProbe, ZoneProbe, probe_zones
 from sublet.counted import counted
-from sublet.db import Tx
+from sublet.db import Database, Tx
 from sublet.errors import REFUSED
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
@@ -21,9 +22,11 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.primaries import store as publish_store
+from sublet.primaries.answer_check import AnswerCheck
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.store import Waiting
+from sublet.primaries.zone_answers import AnswerProblem
 
 WAITING_MAX = timedelta(minutes=1)
 """The maximum time for a name to wait. Names are retried within a minute, so a longer wait means that the server refuses or no worker runs."""
@@ -61,6 +64,7 @@ Domain = Annotated[
 def status(session: Session, domain: Domain = None) -> Answer:
     """Show the state of each zone, and query its name servers. Exits with 1 if there is a problem."""
     stored = session.read(_read_stored, domain)
+    answers = _check_answers(session, stored)
     probes = _probe(session, [each for each in stored if each.zone.primary])
     fences: dict[int, set[str | None]] = {each.zone.id: set(each.fences) for each in stored}
     for readings_left in reversed(range(FENCE_READINGS)):
@@ -73,7 +77,10 @@ def status(session: Session, domain: Domain = None) -> Answer:
         if not moved or not readings_left:
             break
         probes |= _probe(session, moved)
-    reports = [_report(each, probes.get(each.zone.id), fences[each.zone.id]) for each in stored]
+    reports = [
+        _report(each, probes.get(each.zone.id), fences[each.zone.id], answers.get(each.zone.id, ()))
+        for each in stored
+    ]
     well = all(report["well"] for report in reports)
     return Answer(
         {"well": well, "zones": reports},
@@ -107,6 +114,15 @@ def _probe(session: Session, stored: list[StoredZone]) -> dict[int, ZoneProbe]:
     return asyncio.run(probe_zones([each.zone for each in stored], primary_of))
 
 
+def _check_answers(session: Session, stored: Sequence[StoredZone]) -> dict[int, tuple[AnswerProblem, ...]]:
+    async def check(db: Database) -> dict[int, tuple[AnswerProblem, ...]]:
+        answers = AnswerCheck(session.settings, db)
+        checked = await asyncio.gather(*(answers.check(each.zone) for each in stored))
+        return {each.zone.id: each.problems for each in checked}
+
+    return session.use(check)
+
+
 def _fence_state(probe: ZoneProbe | None, fences: set[str | None]) -> str:
     """Return "as_left" if the fence has a value that the registry wrote, "moved" if another program changed it, else "unknown"."""
     if probe is None or probe.fence is None:
@@ -121,10 +137,17 @@ def _stored_fence_state(stored: StoredZone, probe: ZoneProbe | None, fences: set
     return "moved" if is_rebuilt and found == "as_left" else found
 
 
-def _report(stored: StoredZone, probe: ZoneProbe | None, fences: set[str | None]) -> dict[str, Any]:
+def _report(
+    stored: StoredZone,
+    probe: ZoneProbe | None,
+    fences: set[str | None],
+    answers: Sequence[AnswerProblem],
+) -> dict[str, Any]:
     """Return the JSON output of a zone. The lines and the table are made from it."""
     state, waiting = stored.state, stored.waiting
     wrong = _find_problems(stored, probe, fences)
+    wrong += [_problem_of_symptom(each.cause, each.sentence, None) for each in answers]
+    different = {each.server for each in answers if each.cause == "content"}
     primary = None if probe is None else probe.primary
     return {
         "zone": stored.zone.domain,
@@ -140,8 +163,16 @@ def _report(stored: StoredZone, probe: ZoneProbe | None, fences: set[str | None]
         "different": state.different,
         "orphaned": state.orphaned,
         "foreign": state.foreign_records,
-        "secondaries": [] if probe is None else [asdict(each) for each in probe.secondaries],
+        "secondaries": []
+        if probe is None
+        else [asdict(_standing_of(each, different)) for each in probe.secondaries],
     }
+
+
+def _standing_of(secondary: ServerProbe, different: Collection[str | None]) -> ServerProbe:
+    """Return a secondary, with the standing "different" if it has the primary's serial and other records."""
+    is_different = secondary.standing == "current" and secondary.server in different
+    return replace(secondary, standing="different") if is_different else secondary
 
 
 def _drift_problems(state: ZoneState) -> list[Problem]:

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from sublet.config import Settings
 from sublet.counted import counted
 from sublet.db import Database, Tx
 from sublet.dns.serial import is_newer
 from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
+from sublet.primaries.answer_check import AnswerCheck
 from sublet.primaries.zone_serials import SerialQueries
 from sublet.subdomains.view_zone import serial_of
 
@@ -43,6 +45,18 @@ async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str,
             sentence = f"{host}, port {port}, has the serial {answer.serial}, the registry {serial}"
             notices.append(Notice("zone_not_served", "zone", zone, sentence))
     return notices
+
+
+async def check_answers(db: Database, settings: Settings) -> list[Notice]:
+    """Return a notice for each problem of the answers that resolvers get of a zone."""
+    check = AnswerCheck(settings, db)
+    zones = await db.read(platform_domain_store.list_platform_domains)
+    checked = await asyncio.gather(*(check.check(each) for each in zones))
+    return [
+        Notice("zone_answers_wrong", "zone", each.zone.domain, problem.sentence)
+        for each in checked
+        for problem in each.problems
+    ]
 
 
 def _find_serials(tx: Tx) -> dict[str, int]:

@@ -15,6 +15,7 @@ from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.db import Database, utc_now
 from sublet.dns.parent_servers import ParentServer
+from sublet.dns.served_waiter import ServedWaiter
 from sublet.health.checker import Checker
 from sublet.metrics import Metrics
 from sublet.operations.client import Client
@@ -56,6 +57,7 @@ class Context:
     """The last use of each session whose stored `last_used_at` is outdated, by id."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
+    served_waiter: ServedWaiter = field(default_factory=ServedWaiter)
     checker: Checker | None = None
     """Checks delegations; None if the setting `health_checks` is off."""
     querying: Counter[int] = field(default_factory=Counter)

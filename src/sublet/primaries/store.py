@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -94,6 +94,44 @@ class Waiting:
 
     names: int = 0
     oldest_at: datetime | None = None
+
+
+# A name with the generation 0 was never in the DNS. The zone may have records of others there.
+_CHANGED = (
+    (subdomains.c.platform_domain_id == bindparam("of"))
+    & subdomains.c.released_at.is_(None)
+    & (subdomains.c.generation > 0)
+)
+_CHANGED_AFTER = (subdomains.c.generation_at > bindparam("at")) | (
+    (subdomains.c.generation_at == bindparam("at")) & (subdomains.c.id > bindparam("last"))
+)
+_AT_MOST = bindparam("at_most", type_=Integer)
+_NEWEST_CHANGES = Prepared(
+    select_subdomains()
+    .where(_CHANGED & subdomains.c.generation_at.is_not(None))
+    .order_by(subdomains.c.generation_at.desc(), subdomains.c.id.desc())
+    .limit(_AT_MOST)
+)
+_FURTHER_CHANGES = Prepared(
+    select_subdomains()
+    .where(_CHANGED & (subdomains.c.generation_at >= bindparam("at")) & _CHANGED_AFTER)
+    .order_by(subdomains.c.generation_at, subdomains.c.id)
+    .limit(_AT_MOST)
+)
+
+
+def list_newest_changes(tx: Tx, platform_domain_id: int, limit: int) -> list[Subdomain]:
+    """Return the names of a platform domain whose delegations changed last, newest change first, without released names."""
+    return read_subdomains(Subdomain, _NEWEST_CHANGES.all(tx, of=platform_domain_id, at_most=limit))
+
+
+def list_changes_after(
+    tx: Tx, platform_domain_id: int, after: tuple[datetime, int] | None, limit: int
+) -> list[Subdomain]:
+    """Return the names of a platform domain whose delegations changed after a time (then by id), oldest change first; None for all."""
+    at, last = after or (datetime(2000, 1, 1, tzinfo=UTC), 0)
+    rows = _FURTHER_CHANGES.all(tx, of=platform_domain_id, at=at, last=last, at_most=limit)
+    return read_subdomains(Subdomain, rows)
 
 
 def count_waiting(tx: Tx) -> dict[int, Waiting]:

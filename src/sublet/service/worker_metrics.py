@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import STATES
 from sublet.mail.mailer import Mailer
+from sublet.primaries.answer_watch import AnswerWatch
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.publisher import Publisher
@@ -47,6 +48,7 @@ class WorkerMetrics(Collector):
     serial_watch: SerialWatch
     drift_repair: DriftRepair
     health: HealthKeeper
+    answer_watch: AnswerWatch
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -88,6 +90,10 @@ class WorkerMetrics(Collector):
         states = [(each.zone, each.state, each.checked_seconds) for each in zones if each.state is not None]
         problems = [((zone, state.problem), 1) for zone, state, _ in states if state.problem is not None]
         yield _gauge("sublet_zone_problem", "1 while a zone takes no changes.", problems, "zone", "cause")
+        wrong = {(zone, problem.cause) for zone, problem in self.answer_watch.problems}
+        answers = [(labels, 1) for labels in sorted(wrong)]
+        meaning = "1 while resolvers get wrong answers of a zone, or none."
+        yield _gauge("sublet_zone_answers_wrong", meaning, answers, "zone", "cause")
         stopped = [((zone,), state.repair_stopped_at is not None) for zone, state, _ in states]
         yield _gauge(
             "sublet_zone_repair_stopped", "1 while the repair of a zone is stopped.", stopped, "zone"

@@ -16,6 +16,8 @@ from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
 from sublet.mail.transport import LogTransport, PrintTransport, Transport
 from sublet.metrics import Metrics
+from sublet.primaries.answer_check import AnswerCheck
+from sublet.primaries.answer_watch import AnswerWatch
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.publisher import Publisher
@@ -78,7 +80,8 @@ async def worker_running(
     if checker is not None:
         followers = [ChildFollower(db, settings.health_resolver), CsyncFollower(db, checker)]
     health = HealthKeeper(db, checker, holder=presence.id, followers=followers)
-    parts = (publisher, sweep_runner, mailer, zone_metrics, serial_watch, drift_repair, health)
+    answer_watch = AnswerWatch(db, AnswerCheck(settings, db))
+    parts = (publisher, sweep_runner, mailer, zone_metrics, serial_watch, drift_repair, health, answer_watch)
     metrics.registry.register(WorkerMetrics(*parts))
     async with run_in_background(*(part.run() for part in parts)) as tasks:
         yield lambda: not any(task.done() for task in tasks)

@@ -1,6 +1,7 @@
 """The API of subdomains (spec, part 4, "Subdomains")."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
@@ -12,6 +13,7 @@ from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.ds import dnskey_warnings
+from sublet.dns.parent_servers import ParentServer
 from sublet.errors import (
     AccountSuspended,
     ClockImplausible,
@@ -68,13 +70,13 @@ from sublet.operations.shapes import (
     Success,
 )
 from sublet.platform_domains.api import ModeShape
-from sublet.platform_domains.model import MODES
+from sublet.platform_domains.model import MODES, PlatformDomain
+from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
+from sublet.subdomains.delegation.served import warnings_of_lacking
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, not_found
-from sublet.subdomains.lifecycle import (
-    is_published,
-)
+from sublet.subdomains.lifecycle import desired_records, is_published
 from sublet.subdomains.list_store import list_own, own_pages
 from sublet.subdomains.model import (
     Register,
@@ -585,22 +587,43 @@ def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 async def _wait_for_publication(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> tuple[SubdomainShape, ProvisioningShape]:
-    """Wait for the publication, at most `publish_wait_ms`, then return the shapes of the current state."""
-    db = call.context.db
-    wait_seconds = call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
+    """Wait for the publication, then until each secondary serves it, at most `publish_wait_ms` in all. Return the shapes of the current state."""
+    db, clock = call.context.db, asyncio.get_running_loop().time
+    ends = clock() + call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
     subdomain = registered.subdomain if registered else None
-    if subdomain is None or (wait_seconds > 0 and not is_published(subdomain)):
-        await call.context.publication_waiter.wait(done.outcome.id, wait_seconds)
+    if subdomain is None or (clock() < ends and not is_published(subdomain)):
+        await call.context.publication_waiter.wait(done.outcome.id, ends - clock())
         subdomain = await db.read(find_written, call, done.outcome.id)
-    registry = registered.warnings if registered else await db.read(registry_warnings, subdomain)
+    if registered is not None:
+        registry, platform_domain = registered.warnings, registered.platform_domain
+    else:
+        registry, platform_domain = await db.read(_read_surroundings, subdomain)
+    servers = call.context.name_servers(platform_domain)
+    lacking: Sequence[ParentServer] = servers
+    if is_published(subdomain):
+        desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
+        lacking = await call.context.served_waiter.wait(
+            servers, platform_domain.domain, subdomain.fqdn, desired, ends - clock()
+        )
     warnings = (
         *delegation_warnings(subdomain.delegation),
         *registry,
         *_warnings_of_body(call, subdomain),
         *checked.warnings,
+        *(warnings_of_lacking(subdomain.fqdn, lacking) if is_published(subdomain) else ()),
     )
-    return shape_of(call, subdomain, db.now()), provisioning_shape(subdomain, warnings)
+    provisioning = provisioning_shape(
+        subdomain, warnings, servers=len(servers), servers_current=len(servers) - len(lacking)
+    )
+    return shape_of(call, subdomain, db.now()), provisioning
+
+
+def _read_surroundings(tx: Tx, subdomain: Subdomain) -> tuple[tuple[str, ...], PlatformDomain]:
+    """Return the `registry_warnings` of a name, and its platform domain."""
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
+    return registry_warnings(tx, subdomain), platform_domain
 
 
 def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, ...]:

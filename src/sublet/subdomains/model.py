@@ -8,7 +8,7 @@ import msgspec
 
 from sublet.credits.model import Outcome, Payable
 from sublet.dns.types import Delegation, DsLike, GlueInput
-from sublet.platform_domains.model import ADMIN
+from sublet.platform_domains.model import ADMIN, PlatformDomain
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
@@ -170,9 +170,10 @@ class OperatorPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """The outcome of a registration, with the name and its `registry_warnings`, so that the API needs no further query."""
+    """The outcome of a registration, with all that the API's answer needs without a further query. `warnings` are the `registry_warnings`."""
 
     subdomain: Subdomain
+    platform_domain: PlatformDomain
     warnings: tuple[str, ...]
 
 

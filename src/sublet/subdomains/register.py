@@ -106,9 +106,8 @@ def register(
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = _warnings(tx, subdomain, above)
-    return Registered(
-        outcome.id, outcome.charged_credits, outcome.coupon, subdomain=subdomain, warnings=warnings
-    )
+    paid, parent = (outcome.id, outcome.charged_credits, outcome.coupon), requested.platform_domain
+    return Registered(*paid, subdomain=subdomain, platform_domain=parent, warnings=warnings)
 
 
 def _warnings(tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain]) -> tuple[str, ...]:

@@ -58,6 +58,8 @@ PROVISIONING_EXAMPLE = {
     "published_at": NOW,
     "zone": "example.net",
     "serial": 42,
+    "servers": 2,
+    "servers_current": 2,
     "error": None,
     "warnings": [],
 }
@@ -108,7 +110,10 @@ class SubdomainShape(Shape):
 
 
 class ProvisioningShape(Shape):
-    """The state of a publication. `status` is `published` once the name server has answered with exactly this delegation."""
+    """The state of a publication. `status` is `published` once the primary has answered with exactly this delegation.
+
+    `servers` is the number of the zone's name servers. `servers_current` is the number of those that are known to have the last change.
+    """
 
     status: Annotated[str, one_of(("none", "pending", "published", "failed"))]
     generation: Count
@@ -118,6 +123,8 @@ class ProvisioningShape(Shape):
     published_at: Moment | None
     zone: HostName
     serial: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None
+    servers: Count
+    servers_current: Count
     error: str | None
     warnings: list[str]
 
@@ -155,8 +162,13 @@ def subdomain_shape(subdomain: ShownSubdomain, now: datetime, *, user_suspended:
     )
 
 
-def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> ProvisioningShape:
-    """Return the shape of the state of a subdomain's publication, with warnings."""
+def provisioning_shape(
+    subdomain: Subdomain, warnings: Sequence[str], *, servers: int, servers_current: int
+) -> ProvisioningShape:
+    """Return the shape of the state of a subdomain's publication, with warnings.
+
+    `servers` is the number of the zone's name servers, `servers_current` the number of those that are known to have the last change.
+    """
     return ProvisioningShape(
         status=provisioning_status(subdomain),
         generation=subdomain.generation,
@@ -166,6 +178,8 @@ def provisioning_shape(subdomain: Subdomain, warnings: Sequence[str]) -> Provisi
         published_at=subdomain.published_at,
         zone=subdomain.domain,
         serial=subdomain.published_serial,
+        servers=servers,
+        servers_current=servers_current,
         error=subdomain.provision_error,
         warnings=list(warnings),
     )

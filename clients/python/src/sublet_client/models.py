@@ -339,8 +339,11 @@ class Subdomain(Model, frozen=True, kw_only=True):
 
 
 class Provisioning(Model, frozen=True, kw_only=True):
-    """The state of a publication. `status` is `published` once the name server has answered with exactly
-    this delegation.
+    """The state of a publication. `status` is `published` once the primary has answered with exactly this
+    delegation.
+
+        `servers` is the number of the zone's name servers. `servers_current` is the number of those
+            that are known to have the last change.
     """
 
     status: str
@@ -351,6 +354,8 @@ class Provisioning(Model, frozen=True, kw_only=True):
     published_at: datetime | None
     zone: str
     serial: int | None
+    servers: int
+    servers_current: int
     error: str | None
     warnings: tuple[str, ...]
 

@@ -131,7 +131,12 @@ def delegation_answer(
             in_agreement=report.in_agreement,
             summary=report.summary,
         ),
-        provisioning=provisioning_shape(subdomain, warnings),
+        provisioning=provisioning_shape(
+            subdomain,
+            warnings,
+            servers=len(report.servers),
+            servers_current=sum(each.matches is True for each in report.servers),
+        ),
     )
 
 
@@ -190,7 +195,7 @@ def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape
                 "Ask again in a while. If the problem persists, open a ticket."
             ),
         },
-        "provisioning": PROVISIONING_EXAMPLE,
+        "provisioning": {**PROVISIONING_EXAMPLE, "servers_current": 1},
     },
 )
 async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:

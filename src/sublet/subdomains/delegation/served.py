@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sublet.dns.difference import describe_difference
-from sublet.dns.parent_servers import ServerAnswer
+from sublet.dns.parent_servers import ParentServer, ServerAnswer
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
 from sublet.subdomains.lifecycle import is_delegated, is_published, provisioning_failed
@@ -108,6 +108,18 @@ class ServedReport:
     servers: tuple[ServerVerdict, ...]
     in_agreement: bool
     summary: str
+
+
+def warnings_of_lacking(fqdn: str, lacking: Sequence[ParentServer]) -> tuple[str, ...]:
+    """Return a warning about servers that aren't known to answer with a published change."""
+    if not lacking:
+        return ()
+    hosts = ", ".join(each.server for each in lacking)
+    warning = (
+        f"These name servers are not known to have the last change of {fqdn} yet: {hosts}. "
+        f"GET /subdomains/{fqdn}/delegation shows what they answer. If they still lack it after a minute, open a ticket."
+    )
+    return (warning,)
 
 
 def report_served(
