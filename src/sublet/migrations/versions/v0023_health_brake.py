@@ -14,7 +14,7 @@ down_revision = "0022"
 branch_labels = None
 depends_on = None
 # Older code doesn't use the table. It acts on broken names without a brake until it is replaced.
-compatible_with: tuple[str, ...] = ("0021", "0022")
+compatible_with: tuple[str, ...] = ("0022",)
 
 
 def upgrade() -> None:
