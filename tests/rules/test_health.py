@@ -2,12 +2,14 @@
 
 import asyncio
 import re
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dns.flags
 import dns.message
+import dns.rcode
 import dns.rrset
 import pytest
 
@@ -17,6 +19,7 @@ from sublet.health.model import (
     BROKEN,
     DEGRADED,
     HEALTHY,
+    NOT_ASKED,
     UNKNOWN,
     Health,
     HostAddresses,
@@ -152,6 +155,30 @@ def test_an_interrupted_check_reports_no_nameserver_as_broken() -> None:
     assert report(target, unfound, NOW).state == UNKNOWN
     silent = replace(unasked, soa=Reply(failure="no_answer"))
     assert report(target, Observation(hosts, (silent,)), NOW).state == BROKEN
+
+
+def test_a_name_whose_only_answers_resolvers_can_not_use_is_broken() -> None:
+    delegation = Delegation(("ns1.example.org",))
+    target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    whole = dns.message.make_response(dns.message.make_query("shop.example.test", "SOA"))
+    whole.flags |= dns.flags.AA
+    truncated, edns_error = copy(whole), copy(whole)
+    truncated.flags |= dns.flags.TC
+    edns_error.set_rcode(dns.rcode.FORMERR)
+    whole.answer = [dns.rrset.from_text("shop.example.test.", 60, "IN", "SOA", ". . 1 2 3 4 5")]
+    good, silent = Reply(whole), Reply(failure="no_answer")
+    for soa, over_tcp, plain, state in (
+        (Reply(truncated), good, NOT_ASKED, HEALTHY),
+        (Reply(truncated), silent, NOT_ASKED, BROKEN),
+        (good, silent, NOT_ASKED, DEGRADED),
+        (silent, good, good, BROKEN),  # EDNS dropped over UDP
+        (silent, silent, good, BROKEN),  # EDNS dropped everywhere
+        (Reply(edns_error), good, good, HEALTHY),
+    ):
+        server = Server("ns1.example.org", "9.9.9.9", soa=soa, soa_tcp=over_tcp, soa_plain=plain)
+        found = report(target, Observation(hosts, (server,)), NOW)
+        assert found.state == state, (soa, over_tcp, plain, found)
 
 
 def test_the_page_on_health_lists_every_finding() -> None:

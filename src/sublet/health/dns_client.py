@@ -58,8 +58,9 @@ class DnsClient:
                 return failure
             if is_rate_limited:
                 await self._rate_limit.wait(address)
-            # Some servers don't repeat the case of letters, so the retry has no random case.
-            asked = name if tcp or tried else _in_random_case(name)
+            # Some servers don't repeat the case of letters. So the retry has no random case, and accepts any, as resolvers do.
+            is_random_case = not tcp and not tried
+            asked = _in_random_case(name) if is_random_case else name
             query = _query(asked, rdtype, edns=edns, recursion=recursion)
             if checking_disabled:
                 query.flags |= dns.flags.CD
@@ -73,7 +74,7 @@ class DnsClient:
                 if failure.failure == "no_route":
                     break
             else:
-                reply = await _parse(wire, query)
+                reply = await _parse(wire, query, is_case_exact=is_random_case)
                 if reply.failure is None:
                     return reply
                 failure = reply
@@ -149,7 +150,7 @@ async def _over_tcp(wire: bytes, address: str, port: int) -> bytes:
         return await read_message(reader)
 
 
-async def _parse(wire: bytes, query: dns.message.Message) -> Reply:
+async def _parse(wire: bytes, query: dns.message.Message, *, is_case_exact: bool) -> Reply:
     try:
         if len(wire) > PARSED_INLINE_OCTETS:
             message = await asyncio.to_thread(_message, wire)
@@ -157,7 +158,7 @@ async def _parse(wire: bytes, query: dns.message.Message) -> Reply:
             message = _message(wire)
     except (dns.exception.DNSException, ValueError):
         return Reply(failure="malformed", octets=len(wire))
-    if not _is_answer_to(message, query):
+    if not _is_answer_to(message, query, is_case_exact=is_case_exact):
         return Reply(failure="malformed", octets=len(wire))
     return Reply(message, octets=len(wire))
 
@@ -166,8 +167,8 @@ def _message(wire: bytes) -> dns.message.Message:
     return dns.message.from_wire(wire, ignore_trailing=True, raise_on_truncation=False)
 
 
-def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> bool:
-    """True if a message answers a query with its letters in the same case. An error response may lack the question."""
+def _is_answer_to(message: dns.message.Message, query: dns.message.Message, *, is_case_exact: bool) -> bool:
+    """True if a message answers a query; with `is_case_exact`, with the letters in the same case. An error response may lack the question."""
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
         return False
     if not message.question:
@@ -176,5 +177,6 @@ def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> b
     return (
         answered.rdtype == asked.rdtype
         and answered.rdclass == asked.rdclass
-        and answered.name.labels == asked.name.labels
+        and answered.name == asked.name  # without case
+        and (not is_case_exact or answered.name.labels == asked.name.labels)
     )

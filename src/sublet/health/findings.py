@@ -128,16 +128,27 @@ def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Find
 
 
 def _is_working(server: Server, target: Target) -> bool:
-    """True if a server answers over UDP with authority for the name."""
-    return _is_authoritative(_usable_reply(server.soa, server.soa_plain), target)
+    """True if a server answers with authority for the name: over UDP, or over TCP if it truncates the answer over UDP."""
+    if _has_no_whole_answer(server):
+        return False
+    return _is_authoritative(_soa_reply(server), target)
 
 
-def _usable_reply(*replies: Reply) -> Reply:
-    """Return the first reply with an answer that isn't an EDNS error (FORMERR, NOTIMP), else the first reply."""
-    for reply in replies:
-        if reply.message is not None and reply.message.rcode() not in (dns.rcode.FORMERR, dns.rcode.NOTIMP):
-            return reply
-    return replies[0]
+def _has_no_whole_answer(server: Server) -> bool:
+    """True if a server truncates its answer over UDP, and doesn't answer over TCP."""
+    message = server.soa.message
+    is_truncated = message is not None and bool(message.flags & dns.flags.TC)
+    return is_truncated and server.soa_tcp.failure in ("no_answer", "malformed")
+
+
+def _soa_reply(server: Server) -> Reply:
+    """Return the reply about the SOA record that resolvers use.
+
+    They retry without EDNS after an EDNS error (FORMERR, NOTIMP), but not after a timeout (dnsflagday.net/2019).
+    """
+    message = server.soa.message
+    is_edns_error = message is not None and message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
+    return server.soa_plain if is_edns_error and server.soa_plain.message is not None else server.soa
 
 
 def _is_authoritative(reply: Reply, target: Target) -> bool:
@@ -202,8 +213,11 @@ def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]
         dead = [each for each in servers if _is_dead(each)]
         hint = "Start the nameserver, open port 53 for UDP and TCP, or remove it."
         if dead and all(_is_dead(each) or each.soa.failure == "no_route" for each in servers):
-            only_tcp = any(each.soa_tcp.message for each in dead)
-            how = "answers over TCP only" if only_tcp else "doesn't answer"
+            how = "doesn't answer"
+            if any(each.soa_plain.message for each in dead):
+                how = "answers only without EDNS"
+            elif any(each.soa_tcp.message for each in dead):
+                how = "answers over TCP only"
             where = ", ".join(each.address for each in dead)
             yield Finding("nameserver_unreachable", level, host, f"Nameserver {host} ({where}) {how}.", hint)
             continue
@@ -215,7 +229,7 @@ def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]
             if each not in dead and each.soa_tcp.failure in ("no_answer", "malformed"):
                 yield Finding(
                     "nameserver_unreachable_over_tcp",
-                    Level.WARNING,
+                    level if _has_no_whole_answer(each) else Level.WARNING,
                     each.address,
                     f"Nameserver {host} doesn't answer over TCP at {each.address}, so long answers get lost.",
                     "Open port 53 for TCP.",
@@ -223,14 +237,13 @@ def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]
 
 
 def _is_dead(server: Server) -> bool:
-    """True if a server was asked and didn't answer over UDP."""
-    failed = ("no_answer", "malformed")
-    return server.soa.failure in failed and server.soa_plain.message is None
+    """True if a server was asked and didn't answer over UDP with EDNS."""
+    return server.soa.failure in ("no_answer", "malformed")
 
 
 def _lameness_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
     for server in seen.servers:
-        reply = _usable_reply(server.soa, server.soa_plain)
+        reply = _soa_reply(server)
         if reply.message is None or _is_authoritative(reply, target):
             continue
         rcode = reply.message.rcode()
@@ -255,7 +268,7 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
         )
         if hosts and hosts != ours:
             others.setdefault(hosts, server.host)
-        soa = find_rrset(_usable_reply(server.soa, server.soa_plain).message, name, "SOA")
+        soa = find_rrset(_soa_reply(server).message, name, "SOA")
         if soa is not None:
             serials.setdefault(soa[0].serial, server.host)
     for hosts, host in others.items():
