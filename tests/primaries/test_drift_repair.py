@@ -13,12 +13,18 @@ from sublet.platform_domains import zone_state_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.zone_state_store import ZoneState
 from sublet.platform_domains.zone_store import find_apex_dnskeys
-from sublet.primaries import drift_repair
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService
 from support.serve_process import wait_until
-from support.service_on_primary import ZONE, ServiceOn, primary_settings, service_on, settings_file
+from support.service_on_primary import (
+    ZONE,
+    ServiceOn,
+    check_often,
+    primary_settings,
+    service_on,
+    settings_file,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +37,7 @@ GLUE_HOST = f"ns1.{SHOP}"
 
 @contextmanager
 def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
-    """A service that queries serials four times a second, and checks as often as possible."""
-    monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
-    monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
-    monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 1.0)
+    check_often(monkeypatch)
     with service_on(kind, folder, publish_wait_ms=5000, **settings) as found:
         yield found
 

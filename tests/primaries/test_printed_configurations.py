@@ -15,7 +15,7 @@ from support.name_server_programs import SECONDARIES
 from support.name_servers import KINDS, NameServerProcess, secondary
 from support.running_service import Registrant
 from support.serve_process import free_address, wait_until
-from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 DISK_MIB = 64
@@ -120,9 +120,10 @@ def test_no_change_is_lost_by_restarts_and_a_full_disk(zone: Zone) -> None:
 
 @pytest.mark.parametrize("lost", [1, pytest.param(12, marks=pytest.mark.whole)])
 def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
-    zone: Zone, tmp_path: Path, lost: int
+    zone: Zone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     """If few changes are lost, the repair reaches serials that the secondaries have stored with other records."""
+    check_often(monkeypatch)
     zone.wait_until_served(zone.register())
     primary = zone.on.primary
     state, copy = primary.folder / "s", tmp_path / "copy"

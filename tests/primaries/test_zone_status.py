@@ -22,7 +22,7 @@ from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, secondary
 from support.repetitions import share
 from support.serve_process import free_address, wait_until
-from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
+from support.service_on_primary import ZONE, ServiceOn, check_often, serve_process_on, service_on
 
 HOST = "ns2.example.net"
 NAMESERVERS = ["ns1.provider.example"]
@@ -59,6 +59,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    check_often(monkeypatch)
     monkeypatch.setattr(serial_watch, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(zone_metrics, "POLL_SECONDS", 0.1)
     address = free_address("127.0.0.2")

@@ -271,7 +271,8 @@ def registry_address(folder: Path) -> str:
     return databases.registry_address(folder, like=like)
 
 
-def _initialise(service: RunningService) -> None:
+def initialise(service: RunningService) -> None:
+    """Initialise the database of a service, if it is new. A new SQLite file is copied."""
     path = Path(service.settings.database_url.removeprefix("sqlite:///"))
     if service.settings.database_url.startswith("sqlite:///") and not path.exists():
         shutil.copy(_initialised(on_sqlite=True).removeprefix("sqlite:///"), path)
@@ -292,7 +293,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
         **{"rate_limits": False, "log_level": "error", "database_may_lose_writes": True, **settings},
     )
     service = RunningService(chosen, MovableClock())
-    _initialise(service)
+    initialise(service)
     ready = threading.Event()
     stops: list[Callable[[], object]] = []
     failures: list[BaseException] = []

@@ -15,7 +15,7 @@ import httpx
 from sublet.config import Settings
 from support import http_clients
 from support.free_ports import free_port
-from support.running_service import MovableClock, RunningService
+from support.running_service import MovableClock, RunningService, initialise
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
 READY_SECONDS = 180.0
@@ -137,7 +137,7 @@ def serve_process(
         free_quota=free_quota,
     )
     service = RunningService(settings, MovableClock(), f"http://{settings.http_listen}/api/v1", dns)
-    service.operator("init")
+    initialise(service)
     serving = ServeProcess(service, folder / f"serve-{http[1]}.log", broken)
     try:
         yield serving

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
+from sublet.primaries import drift_repair
 from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
@@ -73,6 +76,13 @@ def primary_settings(folder: Path, server: NameServerProcess, name: str = "main"
         key_algorithm=server.key.algorithm,
         key_file=str(key_file),
     )
+
+
+def check_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let services query serials four times a second, and check zones as often as possible."""
+    monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
+    monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
+    monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 1.0)
 
 
 @contextmanager
