@@ -16,7 +16,7 @@ from sublet.health.view_health import health_of
 from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
 from sublet.subdomains.api import SubdomainAnswer, UsageShape, free_subdomains, shape_of
-from sublet.subdomains.dates.api import AutoRenewShape, TimelineAnswer, auto_renew_of, read_past, timeline_of
+from sublet.subdomains.dates.api import AutoRenewShape, TimelineAnswer, auto_renew_of, past_of, timeline_of
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.subdomains.transfers.api import TransferShape, pending_offer_of
@@ -76,7 +76,7 @@ class _Overview:
 
 def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-    past = read_past(tx, subdomain)
+    past = past_of(tx, subdomain)
     name = shape_of(call, subdomain, tx.now)
     timeline = timeline_of(tx, call, subdomain, past)
     if subdomain.trashed_at is not None:

@@ -224,7 +224,7 @@ class Past(NamedTuple):
     milestones: list[PastMilestone]
 
 
-def read_past(tx: Tx, subdomain: Subdomain) -> Past:
+def past_of(tx: Tx, subdomain: Subdomain) -> Past:
     """Return what happened to a name."""
     return Past(store.list_terms(tx, subdomain.id, PAST_EVENTS_MAX), list_milestones(tx, subdomain.id))
 
@@ -293,7 +293,7 @@ def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     the actions that the current state allows, including those that need a quote first.
     """
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-    return timeline_of(tx, call, subdomain, read_past(tx, subdomain))
+    return timeline_of(tx, call, subdomain, past_of(tx, subdomain))
 
 
 def timeline_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past) -> TimelineAnswer:
@@ -336,7 +336,7 @@ def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
     Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
     """
     subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
-    return AutoRenewAnswer(auto_renew=auto_renew_of(tx, subdomain, read_past(tx, subdomain)))
+    return AutoRenewAnswer(auto_renew=auto_renew_of(tx, subdomain, past_of(tx, subdomain)))
 
 
 @api.write(
@@ -375,7 +375,7 @@ async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[SetAutoRene
         subdomain = find_written(tx, call, done.outcome.id)
         return SetAutoRenewAnswer(
             subdomain=shape_of(call, subdomain, tx.now),
-            auto_renew=auto_renew_of(tx, subdomain, read_past(tx, subdomain)),
+            auto_renew=auto_renew_of(tx, subdomain, past_of(tx, subdomain)),
         )
 
     return done.answer(await call.context.db.read(read))
