@@ -198,6 +198,7 @@ SHARED = (
         "coupons",
         "packages",
         "clockwork",
+        "health_brake",
         "forecasts",
     ),
 )
