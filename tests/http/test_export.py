@@ -1,7 +1,10 @@
 """GET /me/export: it comes in parts, complete, and doesn't hold up the event loop; a part that fails is counted and logged."""
 
 import asyncio
+import json
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,7 +31,7 @@ from sublet.sign_in.model import Site
 from sublet.subdomains.store import subdomains
 from support.registry import OPERATOR, Registry
 from support.repetitions import share
-from support.running_service import RunningService
+from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until
 
 NAMES = share(1_000, whole=10_000)
@@ -111,7 +114,17 @@ def test_an_export_of_many_names_is_sent_in_parts(registry: Registry) -> None:
     assert len({each["id"] for each in found["activity"]}) == len(found["activity"]) > NAMES
 
 
-def test_an_export_that_fails_in_the_middle_is_counted_and_logged(service: RunningService) -> None:
+@pytest.fixture
+def logging_service(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(registry_address(tmp_path), log_level="info", log_format="json") as running:
+        yield running
+        assert running.doctor() == []
+
+
+def test_an_export_that_fails_in_the_middle_is_counted_and_logged(
+    logging_service: RunningService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = logging_service
     ada = service.add_user()
     rename = "ALTER TABLE name_transfers RENAME COLUMN {} TO {}"
     service.write(lambda tx: tx.connection.execute(text(rename.format("expires_at", "another"))))
@@ -123,7 +136,8 @@ def test_an_export_that_fails_in_the_middle_is_counted_and_logged(service: Runni
         wait_until(lambda: service.metrics().get(failed) == 1)
     service.write(lambda tx: tx.connection.execute(text(rename.format("another", "expires_at"))))
     assert [each["log_level"] for each in logged if each["event"] == "fault"] == ["error"]
-    lines = [each for each in logged if each.get("endpoint") == "export"]
+    written = capsys.readouterr().err.splitlines()
+    lines = [json.loads(each) for each in written if '"endpoint": "export"' in each]
     assert [(each["error"], each["status"], each["user_id"]) for each in lines] == [
         ("internal_error", 500, ada.id)
     ]

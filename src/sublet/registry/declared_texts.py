@@ -36,6 +36,7 @@ KEPT: Mapping[str, str] = {
     "commit_marks": "id",
     "csync_states": "refusal message",
     "delegation_health": "state findings next_state",
+    "health_brake": "stopped_reason impaired_reason",
     "health_changes": "state codes",
     "leases": "name holder",
     "ledger_accounts": "kind",
