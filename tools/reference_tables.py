@@ -196,7 +196,7 @@ GATES = {
 
 
 def render_gates(page: str) -> str:
-    """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as src/sublet/http/routes.py has them."""
+    """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as the operations declare them."""
     rows = []
     for endpoint in OPERATIONS:
         if (gate := endpoint.gate) is not None:

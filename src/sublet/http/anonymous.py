@@ -8,5 +8,5 @@ _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 ANONYMOUS = Registrant(
     User(0, "", "", 0, None, None, None, _SINCE), Organization(0, "", "", _SINCE), token=None
 )
-ANONYMOUS_ENDPOINTS = ("platform_domains", "availability")
-"""The names of the endpoints that the console calls without a session. In the API these endpoints need a token, like all under the base path."""
+ANONYMOUS_OPERATIONS = ("platform_domains", "availability")
+"""The names of the operations that the console calls without a session. In the API they need a token, like all under the base path."""

@@ -1,4 +1,4 @@
-"""The checks before a handler that the API and the console share, in the order of docs/errors.md.
+"""The checks before an operation that the API and the console share, in the order of docs/errors.md.
 
 The checks are the rate limits of address and network, the session, the rate limit of the credential, the scope, the gate, the form of the
 request, and the timeout. `dispatch.py` applies the checks to requests of the API, `sublet.web` to forms of the console.
@@ -54,7 +54,7 @@ from sublet.sign_in.end_session import CURRENT
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
-"""The timeout of a handler that writes, without its wait for the publication. All timeouts inside it are shorter."""
+"""The timeout of an operation that writes, without its wait for the publication. All timeouts inside it are shorter."""
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 FailureLimits = list[tuple[str, str]]
 """The rate limits, as policies and keys, that a failed authentication counts against."""
@@ -86,7 +86,7 @@ class SentRequest:
 
 
 class Calls:
-    """Checks requests, then calls the handlers of their endpoints."""
+    """Checks requests, then runs their operations."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -146,7 +146,7 @@ class Calls:
             await self.context.rate_limiter.count(policy, key)
 
     async def answer(self, operation: Operation, registrant: Registrant, sent: SentRequest) -> Answer[Any]:
-        """Return the answer of an endpoint to a registrant.
+        """Return the answer of an operation to a registrant.
 
         Raises:
             Refusal: a refusal of `all_refusals`, from the rate limit of the credential on.
@@ -177,7 +177,7 @@ class Calls:
     async def answer_open(
         self, operation: Operation, sent: SentRequest, failure_limits: FailureLimits
     ) -> Answer[Any]:
-        """Return the answer of an endpoint that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
+        """Return the answer of an operation that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
         parts = await _read_parts(sent, operation)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
@@ -255,7 +255,7 @@ class Calls:
         await self.context.db.read(require_recent_sign_in, actor, any_method=gate.any_method)
 
     async def _read(self, sent: SentRequest, operation: Operation, registrant: Registrant) -> Call[Any, Any]:
-        """Return the call of a handler. A refusal lists all malformed fields of body, query and headers."""
+        """Return the call that an operation gets. A refusal lists all malformed fields of body, query and headers."""
         parts = await _read_parts(sent, operation)
         if_match = sent.fields.getlist("if-match")
         return Call(
@@ -318,7 +318,7 @@ def _authorize(operation: Operation, registrant: Registrant) -> None:
     """Raise unless the credential and the user's role in the organization allow an operation.
 
     Raises, in this order:
-        SessionRequired: the endpoint is for sessions only.
+        SessionRequired: the operation is for sessions only.
         InsufficientScope: the token lacks the scope.
         InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
     """

@@ -77,7 +77,7 @@ class Resource:
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
         self._log_request = choose_request_log(context.settings)
-        # A path parameter of an open endpoint may be a secret, so the log gets the path with the parameters' names instead of their values.
+        # A path parameter of an open operation may be a secret, so the log gets the path with the parameters' names instead of their values.
         # `without_codes` hides codes in the other paths, also in paths that don't exist.
         self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the route table: schemas of Structs, answers of refusals, then the document.
+"""The OpenAPI 3.1 document, made from the operations: schemas of Structs, answers of refusals, then the document.
 
 msgspec derives the schema of a Struct from its types. This module adds what the types don't say: members that the rules require, the
 forms of a DS entry, the 64 bits of numbers, and that texts have no NUL.

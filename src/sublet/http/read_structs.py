@@ -184,7 +184,7 @@ def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
 
 
 def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading: Reading) -> Any:
-    """Return the Struct of a query string; None if the endpoint takes no parameters. If some are wrong, add an error for each to `reading`.
+    """Return the Struct of a query string; None if the operation takes no parameters. If some are wrong, add an error for each to `reading`.
 
     The errors are `unknown_field`, `duplicate_field`, `wrong_type` for a malformed value, `too_long`, and `unknown_value` for a value that
     isn't allowed.

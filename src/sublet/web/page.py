@@ -15,7 +15,7 @@ from sublet.accounts.model import Membership, Registrant
 from sublet.accounts.sessions import RECENT_SIGN_IN
 from sublet.db import Tx
 from sublet.errors import NotFound, OriginRefused, Refusal
-from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_ENDPOINTS
+from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
@@ -54,7 +54,7 @@ register_url_convertor("id", _IdConvertor())
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A path with the handlers of its methods. `operations` are the names of the API's endpoints that the handlers call.
+    """A path with the handlers of its methods. `operations` are the names of the operations that the handlers call.
 
     If the API refuses what `post` sends, `get` shows the page with the form and the refusal. To show another page instead, `post` catches the
     refusal itself.
@@ -123,9 +123,9 @@ class PageCall:
         is_guess: bool = True,
         **parameters: str,
     ) -> Any:
-        """Call an endpoint of the API with the members of its body, and return the Struct of its answer.
+        """Call an operation of the API with the members of its body, and return the Struct of its answer.
 
-        The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an endpoint several times needs another
+        The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an operation several times needs another
         `key` for each call. Pass `is_guess=False` for a call whose refusal is no failed authentication, because another call follows.
 
         Raises:
@@ -153,7 +153,7 @@ class PageCall:
             return (await self.shared.calls.answer_open(operation, sent, limits)).body
         registrant = self.registrant
         if registrant is None:
-            assert name in ANONYMOUS_ENDPOINTS, f"the endpoint {name} of an open page needs a token"  # noqa: S101
+            assert name in ANONYMOUS_OPERATIONS, f"the operation {name} of an open page needs a token"  # noqa: S101
             registrant, sent.counted_as = ANONYMOUS, f"anonymous-{address_key(self.client.address)}"
         return (await self.shared.calls.answer(operation, registrant, sent)).body
 
@@ -201,7 +201,7 @@ class PageCall:
         return {name: self.request.query_params.get(name, "") for name in names}
 
     async def find_page(self, name: str, filters: Mapping[str, str]) -> Any:
-        """Return the answer of an endpoint that lists. Return None if it refuses the filters, and show the refusal on the page."""
+        """Return the answer of an operation that lists. Return None if it refuses the filters, and show the refusal on the page."""
         try:
             return await self.api(name, query={**filters, "limit": PAGE_LIMIT})
         except Refusal as refusal:
