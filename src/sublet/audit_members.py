@@ -42,7 +42,8 @@ KEPT: Mapping[str, frozenset[str]] = {
         "adopted_records apex_nameservers apex_ttl_seconds automatic_ds broken_days cooling_off_days csync delegation_check "
         "fence_expected fence_found delegation_ttl_seconds description dnssec_signed domain expire_seconds grace_days hidden idn label label_class label_length_min "
         "look_alike_check mode names_until nameservers_max nameservers_min negative_ttl_seconds organization_id organization_ids orphaned "
-        "period_days premium_length_max price_credits primary public_name reason refresh_seconds registration_open "
+        "period_days premium_length_max price_credits primary public_name reason record_octets_max record_private_addresses "
+        "record_sets_max record_types record_wildcards records refresh_seconds registration_open "
         "renewal_price_credits renewal_window_days republished restricted retry_seconds secondaries serial soa_mname soa_rname "
         "trash_days withdrawn_at"
     ),
@@ -57,7 +58,7 @@ KEPT: Mapping[str, frozenset[str]] = {
         "message_characters message_format message_id priority status subdomain_id subject_characters type"
     ),
     "token": _words(
-        "daily_credits domains expires_at former_until names organization_id revoked_at scopes user_id"
+        "daily_credits domains expires_at former_until names organization_id record_names revoked_at scopes user_id"
     ),
     "transfer": _words("amount balance_after credits currency reference user_id"),
     "user": _words(

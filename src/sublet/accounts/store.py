@@ -103,6 +103,7 @@ tokens = Table(
     Column("former_digest", String(64)),
     Column("former_until", Instant),
     Column("organization_id", BIG_ID, index=True),
+    Column("record_names", JSON(none_as_null=True)),
     Index("uq_tokens_former_digest", "former_digest", unique=True),
     sqlite_autoincrement=True,
 )

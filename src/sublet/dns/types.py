@@ -7,7 +7,23 @@ from typing import Final
 from sublet.secret import Secret
 
 DELEGATION_TYPES: Final = ("NS", "DS", "A", "AAAA")
-"""The record types of a delegation. The registry publishes no others at a name."""
+"""The record types of a delegation."""
+RECORD_TYPES: Final = (
+    "A",
+    "AAAA",
+    "CAA",
+    "CNAME",
+    "HTTPS",
+    "MX",
+    "SRV",
+    "SSHFP",
+    "SVCB",
+    "TLSA",
+    "TXT",
+)
+"""The record types that a name without a delegation may have, if the platform domain allows them."""
+PUBLISHED_TYPES: Final = tuple(sorted({*DELEGATION_TYPES, *RECORD_TYPES}))
+"""All record types that the registry publishes at and below registered names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,30 @@ class Delegation:
     nameservers: tuple[str, ...] = ()
     glue: tuple[GlueEntry, ...] = ()
     ds_records: tuple[DsRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSet:
+    """An RRset that a registrant stores at or below a name, in canonical form (RFC 2181, section 5).
+
+    `name` is the owner relative to the registered name, in lower case: `@` for the name itself, or labels such as `www` or `*.dev`. `type`
+    is the mnemonic. `values` are sorted rdata in the presentation form of dnspython, with absolute names (with the final dot).
+    """
+
+    name: str
+    type: str
+    ttl_seconds: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSetInput:
+    """An RRset in a request, not checked. `ttl_seconds` None means the default."""
+
+    name: str
+    type: str
+    values: tuple[str, ...]
+    ttl_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

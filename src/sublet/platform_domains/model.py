@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
-from sublet.dns.types import Secondary
+from sublet.dns.types import RECORD_TYPES, Secondary
 
 MODES = ("free", "plus", "premium", "special")
 """The registration modes of the API, in the order of the spec."""
@@ -17,6 +17,7 @@ ADMIN = "admin"
 
 DELEGATION_CHECKS = ("off", "warn", "require")
 AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
+RECORDS = ("off", "on")
 LABEL_CLASSES = ("standard", "premium", "special", "reserved", "blocked")
 CREDITS_MAX = 10**12
 """The maximum price of an offer or a label, in credits."""
@@ -123,6 +124,43 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             "Follow CSYNC records of names: change their nameservers and glue (RFC 7477).",
             default=False,
             option="csync/no-csync",
+        ),
+    ]
+    records: Annotated[
+        str,
+        Setting(
+            "Whether registrants may give their names records instead of nameservers. Names that have records keep them.",
+            "off",
+            "off|on",
+        ),
+    ]
+    record_types: Annotated[
+        tuple[str, ...],
+        Setting(
+            "A record type that names may have. May be given several times. Default: all that Sublet supports.",
+            RECORD_TYPES,
+            metavar="TYPE",
+            option="record-type",
+        ),
+    ]
+    record_sets_max: Annotated[int, _number("The maximum number of RRsets of a name.", 50, 1, 500)]
+    record_octets_max: Annotated[
+        int, _number("The maximum size of all records of a name, in octets of rdata.", 16_384, 512, 65_535)
+    ]
+    record_wildcards: Annotated[
+        bool,
+        Setting(
+            "Accept wildcards (RFC 4592) in the records of names.",
+            default=True,
+            option="record-wildcards/no-record-wildcards",
+        ),
+    ]
+    record_private_addresses: Annotated[
+        bool,
+        Setting(
+            "Accept addresses in the records of names that are not public, such as 192.168.1.2.",
+            default=False,
+            option="record-private-addresses/no-record-private-addresses",
         ),
     ]
     broken_days: Annotated[

@@ -6,9 +6,9 @@ from typing import Any
 
 from sublet.accounts.fields import check_text
 from sublet.dns.names import InvalidName, parse_host_name, shown
-from sublet.dns.types import Secondary
+from sublet.dns.types import RECORD_TYPES, Secondary
 from sublet.errors import FieldError, check_one_of
-from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, SETTINGS
+from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, RECORDS, SETTINGS
 
 HOSTS_MAX = 13
 """The maximum number of apex nameservers, and of secondaries."""
@@ -38,6 +38,8 @@ def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
             errors.append(FieldError(name, "value_invalid", sentence))
     errors += check_one_of("delegation_check", values["delegation_check"], DELEGATION_CHECKS)
     errors += check_one_of("automatic_ds", values["automatic_ds"], AUTOMATIC_DS)
+    errors += check_one_of("records", values["records"], RECORDS)
+    checked["record_types"] = _check_record_types(values["record_types"], errors)
     if values["nameservers_min"] > values["nameservers_max"]:
         sentence = "The minimum is above nameservers_max. Give a smaller nameservers_min, or a larger nameservers_max."
         errors.append(FieldError("nameservers_min", "value_invalid", sentence))
@@ -46,6 +48,16 @@ def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
     checked["soa_rname"] = _check_host("soa_rname", _mailbox_name(values["soa_rname"]), errors)
     checked["secondaries"] = _check_secondaries(values["secondaries"], errors)
     return checked, errors
+
+
+def _check_record_types(texts: Sequence[str], errors: list[FieldError]) -> tuple[str, ...]:
+    types = {text.upper() for text in texts}
+    unknown = sorted(types.difference(RECORD_TYPES))
+    if unknown or not types:
+        wrong = f"`{shown(unknown[0])}` is not supported." if unknown else "No type is given."
+        sentence = f"{wrong} Give some of {', '.join(RECORD_TYPES)}."
+        errors.append(FieldError("record_types", "value_invalid", sentence))
+    return tuple(each for each in RECORD_TYPES if each in types)
 
 
 def _check_apex_nameservers(texts: Sequence[str], errors: list[FieldError]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,7 +33,7 @@ from sqlalchemy.types import TypeEngine
 from sublet.audit import Actor
 from sublet.db import Pages, Prepared, Tx
 from sublet.dns.names import owner_key
-from sublet.dns.types import Secondary
+from sublet.dns.types import RECORD_TYPES, Secondary
 from sublet.errors import Conflict
 from sublet.ids import Position
 from sublet.platform_domains.model import (
@@ -70,6 +71,12 @@ _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "automatic_ds": "off",
     "csync": false(),
     "broken_days": "0",
+    "records": "off",
+    "record_types": json.dumps(RECORD_TYPES),
+    "record_sets_max": "50",
+    "record_octets_max": "16384",
+    "record_wildcards": true(),
+    "record_private_addresses": false(),
 }
 """The values of newer settings in rows that existed before the setting."""
 
@@ -169,6 +176,7 @@ Index(
 _COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__struct_fields__)
 _APEX_NAMESERVERS = PlatformDomain.__struct_fields__.index("apex_nameservers")
 _SECONDARIES = PlatformDomain.__struct_fields__.index("secondaries")
+_RECORD_TYPES = PlatformDomain.__struct_fields__.index("record_types")
 _OFFER = tuple(offers.c[name] for name in Offer.__slots__)
 _PATTERN = tuple(label_patterns.c[name] for name in LabelPattern.__slots__)
 
@@ -177,6 +185,7 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
     values: list[Any] = list(row)
     values[_APEX_NAMESERVERS] = tuple(values[_APEX_NAMESERVERS])  # JSON gives a list
     values[_SECONDARIES] = tuple(Secondary(*each) for each in values[_SECONDARIES])
+    values[_RECORD_TYPES] = tuple(values[_RECORD_TYPES])
     return PlatformDomain(*values)
 
 

@@ -59,7 +59,7 @@ KEPT: Mapping[str, str] = {
     "health_targets": "address",
     "rate_windows": "policy key",
     # digests of secrets and restrictions of revoked tokens
-    "tokens": "digest scopes names domains former_digest",
+    "tokens": "digest scopes names domains record_names former_digest",
     # the operator's settings
     "coupons": "code kind action registration_mode",
     "label_grants": "label",
@@ -68,11 +68,11 @@ KEPT: Mapping[str, str] = {
     "offers": "mode",
     "packages": "name price currency",
     "platform_domains": "domain public_name description delegation_check automatic_ds apex_nameservers soa_mname soa_rname primary "
-    "secondaries owner_key",
+    "secondaries owner_key records record_types",
     # names once held, with their delegations
     "nameserver_hosts": "host_key",
     "published_owners": "owner",
-    "subdomains": "label fqdn registration_type registration_source nameservers glue ds_records provision_error skeleton",
+    "subdomains": "label fqdn registration_type registration_source nameservers glue ds_records records provision_error skeleton",
     "zone_records": "owner owner_key type rdata",
 }
 """The columns that are kept, by table."""

@@ -1,0 +1,1 @@
+"""Records of a name: the rule, the verbs and their API."""
