@@ -29,7 +29,7 @@ from sublet.dns.names import map_part, parse_domain_name, parse_host_name, parse
 from sublet.dns.nameserver import NameServer
 from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
-from sublet.dns.types import DnskeyInput, DsInput, GlueInput
+from sublet.dns.types import RECORD_TYPES, DnskeyInput, DsInput, GlueInput, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.calls import read_key
 from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
@@ -51,12 +51,15 @@ from sublet.sign_in.model import Site
 from sublet.sign_in.passkeys import check_challenge
 from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
+from sublet.subdomains.records.values import parse_labels, parse_value
 from sublet.tickets.lifecycle import check_line, check_message
 from sublet.web.delegation_form import delegation_members
 from sublet.web.form import Form, parse_form
 from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
 from support.in_memory_zone import RECORDS, reader_of
 from support.regular_expressions import ROOT
+from support.rule_domains import rule_domain
 from support.time_growth import FACTOR, growth, reference_seconds, seconds
 
 BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
@@ -212,6 +215,64 @@ def delegation(given: tuple[list[str], list[GlueInput], list[Any]]) -> object:
     return check_delegation("foo.example.test", *given, nameservers_min=1, nameservers_max=13)
 
 
+_OF_RECORDS = rule_domain(record_sets_max=500, record_octets_max=65_535)
+"""A platform domain with the highest limits."""
+
+
+def records(given: list[RecordSetInput]) -> object:
+    """Check these RRsets."""
+    return check_records("foo.example.test", given, _OF_RECORDS)
+
+
+def _each(text: str) -> object:
+    """Parse a text as a value of each type."""
+    return [_quiet_value(type_name, text) for type_name in RECORD_TYPES]
+
+
+def _quiet_value(type_name: str, text: str) -> object:
+    try:
+        return parse_value("foo.example.test", type_name, text, accepts_private=False)
+    except ValueError as refused:
+        return str(refused)
+
+
+def in_sets(
+    type_name: str, value: str, count: int = 100, sets_max: int = 500
+) -> Callable[[int], list[RecordSetInput]]:
+    """Return a function that makes RRsets of this many octets: the value, numbered, `count` times each. `sets_max` keeps the limits."""
+    return lambda size: [
+        RecordSetInput(
+            f"a{at}", type_name, tuple(value.replace("#", str(each % 250)) for each in range(count))
+        )
+        for at in range(min(sets_max, max(1, size // (count * (len(value.encode()) + 3)))))
+    ]
+
+
+RECORD_SETS: dict[str, Callable[[int], list[RecordSetInput]]] = {
+    "addresses": in_sets("A", "193.0.0.#", sets_max=5),
+    "too many addresses": in_sets("A", "193.0.0.#"),
+    "IPv6 addresses": in_sets("AAAA", "2a00::#", sets_max=5),
+    "many RRsets": in_sets("A", "193.0.0.1", 1),
+    "mail hosts": in_sets("MX", "# a.b", sets_max=5),
+    "U-labels": in_sets("MX", "# " + "ü." * 25 + "de", 37, 1),
+    "too many U-labels": in_sets("MX", "# " + "ü." * 25 + "de"),
+    "owners of U-labels": lambda size: [
+        RecordSetInput(f"a{at}." + "ü." * 25 + "de", "A", ("193.0.0.1",)) for at in range(min(size // 95, 36))
+    ],
+    "texts": in_sets("TXT", "a" * 4000, 1),
+    "texts of U+00FC": in_sets("TXT", "ü" * 2000, 1),
+    "texts of escapes": in_sets("TXT", "\\195" * 1000, 1),
+    "texts of backslashes": in_sets("TXT", "\\\\" * 2000, 1),
+    "many strings": in_sets("TXT", '""' * 2000, 1),
+    "parameters": in_sets("HTTPS", "1 . " + " ".join(f"key{each}=a" for each in range(100, 500)), 1, 4),
+    "hints": in_sets("HTTPS", "1 . ipv6hint=" + "2a00::," * 500 + "2a00::", 1, 4),
+    "parameters of one letter": in_sets("SVCB", "1 . alpn=" + "a," * 1000 + "a", 1, 8),
+    "hex": in_sets("TLSA", "3 0 0 " + "ab" * 2000, 1, 4),
+    "too much hex": in_sets("TLSA", "3 0 0 " + "ab" * 2000, 1),
+    "generic": in_sets("TXT", "\\# 2000 " + "61" * 2000, 1),
+}
+
+
 def pointers(size: int) -> bytes:
     """Return a message of this length, whose owners are chains of compression pointers."""
     record = b"\0\1\0\1\0\0\0\0\0\4\1\2\3\4"
@@ -346,6 +407,15 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_ds of a TTL": texts(lambda text: parse_ds("a.test", f"a.test. {text} DS"), BODY, "1h", "1"),
     "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsInput(1, 8, 2, text)), BODY),
     "parse_ds of a key": texts(lambda text: parse_ds("a.test", DnskeyInput(257, 3, 8, text)), BODY),
+    "parse_labels": texts(parse_labels, BODY),
+    "parse_owner": texts(lambda text: parse_owner("foo.example.test", text), BODY),
+    "parse_owner of a wildcard": texts(lambda text: parse_owner("foo.example.test", text), BODY, "*."),
+    "parse_type": texts(parse_type, BODY),
+    "parse_value": texts(_each, BODY),
+    "parse_value in quotes": texts(_each, 4000, '"', '"'),
+    "parse_value of a target": texts(_each, 4000, "1 ", ".example"),
+    "parse_value of parameters": texts(_each, 4000, "1 . alpn="),
+    "check_records": built(RECORD_SETS, records, BODY),
     "check_line": texts(lambda text: check_line("subject", text, 200), BODY),
     "check_message": texts(check_message, BODY),
     "normalise_code": texts(normalise_code, BODY),
