@@ -10,7 +10,7 @@ ERASED: Mapping[str, frozenset[str]] = {
     "mailed_code": frozenset({"email"}),
     "name_transfer": frozenset({"to"}),
     "organization": frozenset({"name", "slug"}),
-    "subdomain": frozenset({"suspended_reason"}),
+    "subdomain": frozenset({"records", "suspended_reason"}),
     "token": frozenset({"name", "networks"}),
     "transfer": frozenset({"description"}),
     "user": frozenset({"email", "name", "suspended_reason"}),

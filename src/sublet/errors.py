@@ -212,7 +212,7 @@ class InsufficientRole(Refusal, code="insufficient_role", category=Category.FORB
 
 
 class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBIDDEN):
-    """The token is restricted to other networks or names, or would exceed its `daily_credits`. `details.restriction` names the restriction."""
+    """The token is restricted to other networks, names or records, or would exceed its `daily_credits`. `details.restriction` names the restriction."""
 
 
 class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
@@ -311,6 +311,18 @@ class RenewalNotAvailable(Refusal, code="renewal_not_available", category=Catego
 
     `details` has `opens_at` (null if only the operator renews the name), `expires_at` and `last_renewed_at`.
     """
+
+
+class RecordsExist(Refusal, code="records_exist", category=Category.CONFLICT):
+    """The name has records, so it can't have nameservers. Remove the records first."""
+
+
+class DelegationExists(Refusal, code="delegation_exists", category=Category.CONFLICT):
+    """The name has nameservers, so it can't have records. Remove the nameservers first."""
+
+
+class RecordsNotAllowed(Refusal, code="records_not_allowed", category=Category.FORBIDDEN):
+    """The platform domain accepts no records. Names that have records keep them."""
 
 
 class SubdomainSuspended(Refusal, code="subdomain_suspended", category=Category.CONFLICT):

@@ -1,10 +1,11 @@
 """The restrictions of a token, and the checks of their values (rules; no SQL).
 
 Restrictions are enforced in these files: scopes in `http/calls.py`; networks in `http/dispatch.py`; expiry in `accounts/tokens/issue.py`; names
-and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; daily credits in `subdomains/charge.py`; all of them in
+and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; owners of records in `subdomains/records/change.py`; daily credits in `subdomains/charge.py`; all of them in
 `accounts/tokens/own.py` for requests about tokens.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -29,6 +30,7 @@ SCOPES = (
     "account:read",
     "subdomains:read",
     "subdomains:write",
+    "records:write",
     "credits:spend",
     "tickets:read",
     "tickets:write",
@@ -42,6 +44,9 @@ LIFE_MAX = timedelta(days=36_500)
 """The longest life of a token that the operator issues with an expiry."""
 DAILY_CREDITS_MAX = 10**12
 _WILDCARD = "*."
+_ANY_END = ".*"
+_RECORD_NAME = re.compile(r"@|(\*|[a-z0-9_-]{1,63})(\.[a-z0-9_-]{1,63})*(\.\*)?", re.ASCII)
+_RECORD_NAME_CHARACTERS_MAX = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Restrictions:
     """What a token may do. None means no restriction.
 
     `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks` are in CIDR notation.
-    `daily_credits` is the maximum that the token may spend within 24 hours.
+    `record_names` are owners of records relative to a name; `_acme-challenge.*` means all owners that begin with `_acme-challenge.`. `daily_credits` is
+    the maximum that the token may spend within 24 hours.
     """
 
     scopes: tuple[str, ...] = SCOPES
@@ -58,6 +64,7 @@ class Restrictions:
     networks: tuple[str, ...] | None = None
     daily_credits: int | None = None
     expires_at: datetime | None = None
+    record_names: tuple[str, ...] | None = None
 
     @property
     def allows_all_names(self) -> bool:
@@ -74,6 +81,10 @@ class Restrictions:
         if self.domains is not None and domain not in self.domains:
             return False
         return self.names is None or any(_allows_child_of(pattern, domain) for pattern in self.names)
+
+    def allows_record(self, name: str) -> bool:
+        """True if the token may change the records at an owner that is relative to its name, such as `@` or `www`."""
+        return _covers_record(self.record_names, name)
 
     def allows_address(self, address: str) -> bool:
         """True if a request may come from this address. A text that isn't an address is allowed only without `networks`."""
@@ -96,6 +107,9 @@ class Restrictions:
             "networks": _is_within(other.networks, self.networks, self._covers_network),
             "daily_credits": _is_at_most(other.daily_credits, self.daily_credits),
             "expires_at": _is_at_most(other.expires_at, self.expires_at),
+            "record_names": _is_within(
+                other.record_names, self.record_names, lambda each: _covers_record(self.record_names, each)
+            ),
         }
         return [field for field, is_within in within.items() if not is_within]
 
@@ -118,6 +132,13 @@ def _covers_name(patterns: Sequence[str] | None, name: str) -> bool:
     return any(
         is_below(inner, each.removeprefix(_WILDCARD)) for each in patterns if each.startswith(_WILDCARD)
     )
+
+
+def _covers_record(patterns: Sequence[str] | None, name: str) -> bool:
+    """True if these patterns allow an owner of records, or all owners that match the pattern `name`."""
+    if patterns is None or name in patterns:
+        return True
+    return any(each.endswith(_ANY_END) and name.startswith(each.removesuffix("*")) for each in patterns)
 
 
 def _allows_child_of(pattern: str, domain: str) -> bool:
@@ -155,8 +176,13 @@ def check_restrictions(sent: Restrictions, now: datetime) -> tuple[Restrictions,
     if sent.expires_at is not None and not now < sent.expires_at <= now + LIFE_MAX:
         message = f"Give an instant in the future, at most {LIFE_MAX.days:,} days from now."
         errors.append(FieldError("expires_at", "value_invalid", message))
+    record_names = _check_items("record_names", sent.record_names, _parse_record_name, errors)
+    if record_names is not None and "subdomains:write" in sent.scopes:
+        message = "A token with the scope subdomains:write can move the whole name. Leave out this scope, or `record_names`."
+        errors.append(FieldError("record_names", "value_invalid", message))
     scopes = tuple(scope for scope in SCOPES if scope in sent.scopes)
-    return replace(sent, scopes=scopes, names=names, domains=domains, networks=networks), errors
+    checked = replace(sent, scopes=scopes, names=names, domains=domains, networks=networks)
+    return replace(checked, record_names=record_names), errors
 
 
 def _check_scopes(scopes: Sequence[str]) -> list[FieldError]:
@@ -198,6 +224,15 @@ def _parse_pattern(text: str) -> str:
     if stripped.startswith(_WILDCARD):
         return _WILDCARD + parse_domain_name(stripped.removeprefix(_WILDCARD))
     return parse_domain_name(stripped)
+
+
+def _parse_record_name(text: str) -> str:
+    name = text.strip().lower()
+    if len(name) > _RECORD_NAME_CHARACTERS_MAX or not _RECORD_NAME.fullmatch(name):
+        raise InvalidName(
+            f"`{shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that ends in .* for all that begin like it."
+        )
+    return name
 
 
 def _parse_network(text: str) -> str:

@@ -16,6 +16,7 @@ from sublet.sign_up import api as sign_up
 from sublet.subdomains import api as subdomains
 from sublet.subdomains.dates import api as dates
 from sublet.subdomains.delegation import api as delegation
+from sublet.subdomains.records import api as records
 from sublet.subdomains.transfers import api as transfers
 from sublet.tickets import api as tickets
 
@@ -32,6 +33,7 @@ API_OPERATIONS: tuple[Operation, ...] = tuple(
         devices.api,
         subdomains.api,
         delegation.api,
+        records.api,
         health.api,
         dates.api,
         automatic_ds.api,

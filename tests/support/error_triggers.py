@@ -47,6 +47,7 @@ def furnish(service: RunningService) -> None:
     )
     service.add_domain("closed.test", "--closed")
     service.add_domain("checked.test", "--delegation-check", "require")
+    service.add_domain("records.test", "--records", "on")
 
 
 def new_user(service: RunningService, credit_count: int = 0, **options: str) -> Registrant:

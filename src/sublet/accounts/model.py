@@ -83,6 +83,7 @@ class Token:
     domains: tuple[str, ...] | None = None
     networks: tuple[str, ...] | None = None
     daily_credits: int | None = None
+    record_names: tuple[str, ...] | None = None
     last_used_from: str | None = None
     budget_token_id: int | None = None
     organization_id: int | None = None
@@ -91,7 +92,13 @@ class Token:
     def restrictions(self) -> Restrictions:
         """Return what the token may do."""
         return Restrictions(
-            self.scopes, self.names, self.domains, self.networks, self.daily_credits, self.expires_at
+            self.scopes,
+            self.names,
+            self.domains,
+            self.networks,
+            self.daily_credits,
+            self.expires_at,
+            self.record_names,
         )
 
 

@@ -9,7 +9,7 @@ _READS = frozenset({"account:read", "subdomains:read", "tickets:read", "tokens:w
 """The scopes of every role, with `tokens:write`, because each member creates and revokes their own tokens."""
 SCOPES_OF: dict[str, frozenset[str]] = {
     OWNER: frozenset(SCOPES),
-    MEMBER: _READS | {"subdomains:write", "credits:spend", "tickets:write"},
+    MEMBER: _READS | {"subdomains:write", "records:write", "credits:spend", "tickets:write"},
     BILLING: _READS | {"tickets:write"},
     VIEWER: _READS,
 }

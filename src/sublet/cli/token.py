@@ -53,6 +53,14 @@ def issue(
             metavar="CIDR", help="Only from this network, such as 192.0.2.0/24. May be given several times."
         ),
     ] = None,
+    only_record: Annotated[
+        list[str] | None,
+        Option(
+            metavar="OWNER",
+            help="Only for the records at this owner, such as _acme-challenge. _acme-challenge.* stands for all that begin with "
+            "_acme-challenge. May be given several times.",
+        ),
+    ] = None,
     daily_credits: Annotated[
         int | None,
         Option(metavar="N", help="The maximum number of credits that it can spend within 24 hours."),
@@ -70,6 +78,7 @@ def issue(
         names=only_name or None,
         domains=only_domain or None,
         networks=only_network or None,
+        record_names=only_record or None,
         daily_credits=daily_credits,
         expires_in_days=expires_in_days,
     )
@@ -84,7 +93,7 @@ def _describe(token: Token) -> dict[str, Any]:
     return shown
 
 
-_RESTRICTIONS = ("names", "domains", "networks", "daily_credits")
+_RESTRICTIONS = ("names", "domains", "networks", "record_names", "daily_credits")
 
 
 @command(app, "list")

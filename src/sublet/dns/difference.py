@@ -1,4 +1,4 @@
-"""Describe how the served records of a delegation differ from the desired ones."""
+"""Describe how the served records of a name differ from the desired ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -14,24 +14,32 @@ SHOWN_MAX = 8
 def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
     """Return sentences about the missing, extra and different records in `served`; None if `desired` and `served` are equal.
 
-    All are records of the delegation of `name`: NS and DS at the name, A and AAAA at or below it. Values are compared in wire form.
+    All are records of `name`: a delegation (NS and DS at the name, glue at or below it), or records. Values are compared in wire form.
     """
     wanted, found = _by_value(desired), _by_value(served)
+    is_delegation = is_delegated([*wanted.values(), *found.values()])
     missing = [wanted[key] for key in wanted if key not in found]
     extra = [found[key] for key in found if key not in wanted]
     if wanted and not found:
-        return f"There is no delegation of {name}."
+        return f"There {'is no delegation' if is_delegation else 'are no records'} of {name}."
     if found and not wanted:
-        return f"{name} should not be in the DNS, but has {_listed([_named(each) for each in extra])}."
-    parts = [f"Missing: {_listed([_named(each) for each in missing])}."] if missing else []
+        return f"{name} should not be in the DNS, but has {_listed(extra, is_delegation=is_delegation)}."
+    parts = [f"Missing: {_listed(missing, is_delegation=is_delegation)}."] if missing else []
     if extra:
-        parts.append(f"Not in the stored delegation: {_listed([_named(each) for each in extra])}.")
-    parts += _other_ttls([(wanted[key], found[key]) for key in wanted if key in found])
+        parts.append(f"Not stored: {_listed(extra, is_delegation=is_delegation)}.")
+    parts += _other_ttls(
+        [(wanted[key], found[key]) for key in wanted if key in found], is_delegation=is_delegation
+    )
     return " ".join(parts) or None
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return the served records of a name as a delegation with sorted glue. Not checked: that the delegation is valid."""
+    """Return the served records of a name as a delegation with sorted glue; an empty one if there are no NS records.
+
+    Not checked: that the delegation is valid.
+    """
+    if not is_delegated(records):
+        return Delegation()
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -56,7 +64,14 @@ def _by_value(records: Iterable[Record]) -> dict[tuple[str, str, bytes], Record]
     return {value_key(record): record for record in sorted(set(records))}
 
 
-def _named(record: Record) -> str:
+def is_delegated(records: Iterable[Record]) -> bool:
+    """True if the records of a name are a delegation."""
+    return any(record.type == "NS" for record in records)
+
+
+def _named(record: Record, *, is_delegation: bool) -> str:
+    if not is_delegation:
+        return f"{record.owner} {record.type} {record.rdata}"
     if record.type == "NS":
         return f"nameserver {record.rdata.removesuffix('.')}"
     if record.type == "DS":
@@ -64,17 +79,17 @@ def _named(record: Record) -> str:
     return f"glue {record.owner} {record.rdata}"
 
 
-def _listed(texts: Sequence[str]) -> str:
-    shown = list(texts[:SHOWN_MAX])
-    if len(texts) > SHOWN_MAX:
-        shown.append(f"{len(texts) - SHOWN_MAX} more")
+def _listed(records: Sequence[Record], *, is_delegation: bool) -> str:
+    shown = [_named(each, is_delegation=is_delegation) for each in records[:SHOWN_MAX]]
+    if len(records) > SHOWN_MAX:
+        shown.append(f"{len(records) - SHOWN_MAX} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
+def _other_ttls(pairs: Iterable[tuple[Record, Record]], *, is_delegation: bool) -> list[str]:
     """Return a sentence for each kind of record whose TTL differs. All records of an RRset have the same TTL (RFC 2181, section 5.2)."""
     found = {
-        (_kind(wanted), served.ttl_seconds, wanted.ttl_seconds)
+        (_kind(wanted, is_delegation=is_delegation), served.ttl_seconds, wanted.ttl_seconds)
         for wanted, served in pairs
         if wanted.ttl_seconds != served.ttl_seconds
     }
@@ -84,5 +99,7 @@ def _other_ttls(pairs: Iterable[tuple[Record, Record]]) -> list[str]:
     ]
 
 
-def _kind(record: Record) -> str:
+def _kind(record: Record, *, is_delegation: bool) -> str:
+    if not is_delegation:
+        return f"{record.owner} {record.type}"
     return record.type if record.type in ("NS", "DS") else "glue"

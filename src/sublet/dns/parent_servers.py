@@ -1,10 +1,10 @@
-"""Query all name servers of a parent zone concurrently for a delegation."""
+"""Query all name servers of a zone concurrently for what a name publishes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sublet.dns.read_back import ReadBackFailed, read_delegation
+from sublet.dns.read_back import ReadBackFailed, read_served
 from sublet.dns.types import Record
 
 QUERY_SECONDS = 3.0
@@ -25,7 +25,7 @@ class ParentServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """A server's answer: the zone's serial and the records of the delegation, or only a `failure`.
+    """A server's answer: the zone's serial and the records of the name, or only a `failure`.
 
     `failure` is not_set_up, unreachable, no_answer or bad_response.
     """
@@ -40,12 +40,13 @@ async def query_servers(
     servers: Sequence[ParentServer],
     zone: str,
     name: str,
+    desired: Collection[Record],
     *,
     empty_owners: Sequence[str] = (),
 ) -> list[ServerAnswer]:
-    """Return each server's answer for the delegation at `name` below `zone`, over TCP, in the order of `servers`.
+    """Return each server's answer for `name` below `zone`, over TCP, in the order of `servers`.
 
-    `empty_owners` are owners that should have no records. Each answer also contains the records that the server has at these owners. A
+    `desired` are the records that the servers should have for the name.     `empty_owners` are owners that should have no records. Each answer also contains the records that the server has at these owners. A
     problem of a server becomes the `failure` of its answer, and raises nothing.
     """
 
@@ -53,8 +54,8 @@ async def query_servers(
         if server.address is None:
             return ServerAnswer(server, failure="not_set_up")
         try:
-            served = await read_delegation(
-                server.address, zone, name, timeout_seconds=QUERY_SECONDS, empty_owners=empty_owners
+            served = await read_served(
+                server.address, zone, name, desired, timeout_seconds=QUERY_SECONDS, empty_owners=empty_owners
             )
         except ReadBackFailed as error:
             return ServerAnswer(server, failure=error.cause)

@@ -1,9 +1,9 @@
-"""Query a name server for the delegations of names: to confirm a publication, and to show users what is served."""
+"""Query a name server for what names publish: to confirm a publication, and to show users what is served."""
 
 import asyncio
 import secrets
 import struct
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -14,9 +14,9 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.ds import wire_name
-from sublet.dns.names import is_at_or_below
+from sublet.dns.names import is_at_or_below, is_below
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
-from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 from sublet.dns.wire import (
     ADDITIONAL,
     ANSWER,
@@ -33,7 +33,7 @@ WINDOW_QUERIES = 100
 """The maximum number of queries in progress on a connection."""
 
 _ABOUT_DS = frozenset({dns.rdatatype.DS, dns.rdatatype.NSEC, dns.rdatatype.NSEC3})
-_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*DELEGATION_TYPES, "SOA")}
+_CODES = {each: int(dns.rdatatype.from_text(each)) for each in (*PUBLISHED_TYPES, "SOA")}
 _READ_TYPES = frozenset(_CODES.values())
 _OPCODE_MASK = 0x7800
 _DO = 0x8000
@@ -57,29 +57,35 @@ class _BadResponse(Exception):  # noqa: N818 - named for what the caller sees
 
 @dataclass(frozen=True, slots=True)
 class _Question:
+    """A question about an owner. The records of the answer are those of `name`.
+
+    `wants_all` is False for the NS and DS records of a delegation, and True for all records at an owner.
+    """
+
+    name: str
     owner: str
     rdtype: str
-    at_empty_owner: bool
-    """True for an owner that should have no records, False for the name of a delegation."""
+    wants_all: bool = False
 
 
 async def read_back(
     address: tuple[str, int],
     zone: str,
-    names: Sequence[str],
+    desired: Mapping[str, Collection[Record]],
     *,
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return what a server serves of `zone`: the delegation of each of `names`, and all records at `empty_owners`, which should have none.
+    """Return what a server serves of `zone`: the records of each name in `desired`, and of `empty_owners`, which should have none.
 
     `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is `timeout_seconds`. Names are
-    in lower case without the final dot. The result maps every name of `names` and `empty_owners` to its records:
+    in lower case without the final dot. `desired` has, by name, the records that the server should serve. The result maps each of these
+    names and each of `empty_owners` to its records:
 
-    - for `names`: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. An
-      empty tuple if the name is not delegated (NXDOMAIN, NODATA, other types).
-    - for `empty_owners`: the owner's NS, DS, A and AAAA records from all sections of the responses, except records that the zone's wildcard
-      creates (RFC 4592, section 3.3.1).
+    - for each name: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. If
+      its desired records are no delegation: the records of all `PUBLISHED_TYPES` at their owners, too.
+    - for `empty_owners`: the owner's records of all `PUBLISHED_TYPES` from all sections of the responses, except records that a wildcard of
+      the zone or of `desired` creates (RFC 4592, section 3.3.1).
     - for a name in both: all of these.
 
     Not found: an address record below a name that is still delegated, because only a transfer shows that record (`compare_zone`). Wrongly
@@ -89,55 +95,62 @@ async def read_back(
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; an rcode
             other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (the server doesn't have the zone).
     """
-    questions = [_Question(name, "NS", at_empty_owner=False) for name in names]
-    questions += [_Question(owner, "A", at_empty_owner=True) for owner in empty_owners]
-    served: dict[str, set[Record]] = {name: set() for name in (*names, *empty_owners)}
+    questions = [_Question(name, name, "NS") for name in desired]
+    questions += [more for name, records in desired.items() for more in _about_records(name, records)]
+    questions += [_Question(owner, owner, "A", wants_all=True) for owner in empty_owners]
+    served: dict[str, set[Record]] = {name: set() for name in (*desired, *empty_owners)}
+    wildcards = [
+        record for records in desired.values() for record in records if record.owner.startswith("*.")
+    ]
     async with _connection(address, timeout_seconds) as streams:
         # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN covers all types.
-        incomplete = await _ask_all(*streams, questions, served)
-        await _ask_all(*streams, [more for each in incomplete for more in _follow_up(each)], served)
-        await _remove_wildcard(*streams, zone, empty_owners, served)
+        further = await _ask_all(*streams, questions, served)
+        await _ask_all(*streams, further, served)
+        await _remove_wildcard(*streams, zone, empty_owners, wildcards, served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
-def _follow_up(question: _Question) -> Iterator[_Question]:
-    """Yield the questions about the types that the first response doesn't cover."""
-    for rdtype in ("NS", "DS", "AAAA") if question.at_empty_owner else ("DS",):
-        yield _Question(question.owner, rdtype, at_empty_owner=question.at_empty_owner)
+def _about_records(name: str, desired: Collection[Record]) -> Iterator[_Question]:
+    """Yield the first question about each owner of records that are no delegation."""
+    if not any(record.type == "NS" for record in desired):
+        for owner in sorted({record.owner for record in desired}):
+            yield _Question(name, owner, "A", wants_all=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The served records of one name, and the serial of its zone."""
+    """The served records of one name and of the owners that should be empty, and the serial of the zone."""
 
     serial: int
     records: tuple[Record, ...]
 
 
-async def read_delegation(
+async def read_served(
     address: tuple[str, int],
     zone: str,
     name: str,
+    desired: Collection[Record],
     *,
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Served:
-    """Return the served delegation at one name below `zone`, and the zone's serial, over one TCP connection.
+    """Return what a server serves for one name below `zone`, and the zone's serial, over one TCP connection.
 
     The records are those that `read_back` returns for `name` and `empty_owners`.
 
     Raises:
         ReadBackFailed: for the reasons of `read_back`, or because the server has no authority for the zone.
     """
-    questions = [_Question(zone, "SOA", at_empty_owner=False)]
-    questions += [_Question(name, rdtype, at_empty_owner=False) for rdtype in ("NS", "DS")]
-    questions += [
-        _Question(owner, rdtype, at_empty_owner=True) for owner in empty_owners for rdtype in DELEGATION_TYPES
-    ]
-    served: dict[str, set[Record]] = {each.owner: set() for each in questions}
+    questions = [_Question(zone, zone, "SOA")]
+    questions += [_Question(name, name, rdtype) for rdtype in ("NS", "DS")]
+    questions += _about_records(name, desired)
+    questions += [_Question(owner, owner, "A", wants_all=True) for owner in empty_owners]
+    served: dict[str, set[Record]] = {each.name: set() for each in questions}
+    wildcards = [record for record in desired if record.owner.startswith("*.")]
     async with _connection(address, timeout_seconds) as streams:
-        await _ask_all(*streams, questions, served)
-        await _remove_wildcard(*streams, zone, empty_owners, served)
+        further = await _ask_all(*streams, questions, served)
+        await _ask_all(*streams, [each for each in further if each.wants_all], served)
+        await _remove_wildcard(*streams, zone, empty_owners, wildcards, served)
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
@@ -149,16 +162,25 @@ async def _remove_wildcard(
     writer: asyncio.StreamWriter,
     zone: str,
     empty_owners: Sequence[str],
+    wildcards: Iterable[Record],
     served: dict[str, set[Record]],
 ) -> None:
-    """Remove the records that the zone's wildcard creates at `empty_owners`. With them no name would ever count as removed."""
+    """Remove the records that wildcards create at `empty_owners`. With them no name would ever count as removed.
+
+    `wildcards` are the desired wildcards of names. The server is asked for the zone's wildcard.
+    """
+    for each in wildcards:
+        for owner in empty_owners:
+            if is_below(owner, each.owner.removeprefix("*.")):
+                served[owner].discard(replace(each, owner=owner))
     if not any(served[owner] for owner in empty_owners):
         return
-    wildcard: dict[str, set[Record]] = {f"*.{zone}": set()}
-    questions = [_Question(f"*.{zone}", rdtype, at_empty_owner=True) for rdtype in DELEGATION_TYPES]
-    await _ask_all(reader, writer, questions, wildcard)
+    at = f"*.{zone}"
+    of_zone: dict[str, set[Record]] = {at: set()}
+    questions = [_Question(at, at, rdtype, wants_all=True) for rdtype in PUBLISHED_TYPES]
+    await _ask_all(reader, writer, questions, of_zone)
     for owner in empty_owners:
-        served[owner] -= {replace(each, owner=owner) for each in wildcard[f"*.{zone}"]}
+        served[owner] -= {replace(each, owner=owner) for each in of_zone[at]}
 
 
 @asynccontextmanager
@@ -180,11 +202,11 @@ async def _ask_all(
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
 ) -> list[_Question]:
-    """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the owner in `served`.
+    """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the name in `served`.
 
-    Return the questions whose response doesn't cover all types.
+    Return the questions about the types that the responses don't cover.
     """
-    incomplete = []
+    further: list[_Question] = []
     for start in range(0, len(questions), WINDOW_QUERIES):
         window = questions[start : start + WINDOW_QUERIES]
         first_id = secrets.randbelow(65536 - len(window))
@@ -198,10 +220,29 @@ async def _ask_all(
             asked = pending.pop(response.id, None)
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
                 raise _BadResponse("answered another question")
-            served[asked.owner].update(_records_for(asked, response))
-            if not _covers_all_types(asked, response):
-                incomplete.append(asked)
-    return incomplete
+            served[asked.name].update(_records_for(asked, response))
+            further += _follow_up(asked, response)
+    return further
+
+
+def _follow_up(question: _Question, response: "_Response") -> Iterator[_Question]:
+    """Yield the questions about the types that a response doesn't cover.
+
+    NXDOMAIN covers all types (RFC 8020). So does a CNAME, and a signed referral: it has the DS records, or the proof that there are none
+    (RFC 4035, section 3.1.4).
+    """
+    if response.rcode == dns.rcode.NXDOMAIN:
+        return
+    rdtypes: tuple[str, ...] = ("DS",)
+    if question.wants_all:
+        if dns.rdatatype.CNAME in response.types[ANSWER]:
+            return
+        rdtypes = PUBLISHED_TYPES if response.has_authority else DELEGATION_TYPES
+    elif not response.has_authority and not response.types[AUTHORITY].isdisjoint(_ABOUT_DS):
+        return
+    for rdtype in rdtypes:
+        if rdtype != question.rdtype:
+            yield replace(question, rdtype=rdtype)
 
 
 def _query(query_id: int, question: _Question) -> bytes:
@@ -216,7 +257,7 @@ def _query(query_id: int, question: _Question) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """The fields of a DNS response. `records` has one tuple per section, with delegation and SOA records only.
+    """The fields of a DNS response. `records` has one tuple per section, with the `PUBLISHED_TYPES` and SOA records only.
 
     `types` has the record types per section. The name in `question` is in lower case with the final dot.
     """
@@ -269,34 +310,22 @@ def _parse(wire: bytes) -> _Response:
     )
 
 
-def _covers_all_types(question: _Question, response: _Response) -> bool:
-    """True if a response covers all types: NXDOMAIN (RFC 8020), or a signed referral.
-
-    A signed referral has the DS records, or the proof that there are none (RFC 4035, section 3.1.4).
-    """
-    if response.rcode == dns.rcode.NXDOMAIN:
-        return True
-    if question.at_empty_owner or response.has_authority:
-        return False
-    return not response.types[AUTHORITY].isdisjoint(_ABOUT_DS)
-
-
 def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
     asked = f"{question.rdtype} at {question.owner}"
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
     if not _has_zone(question, response):
         raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
-    wanted: tuple[str, ...] = DELEGATION_TYPES
-    if not question.at_empty_owner and question.rdtype != "NS":
+    wanted: tuple[str, ...] = PUBLISHED_TYPES if question.wants_all else DELEGATION_TYPES
+    if not question.wants_all and question.rdtype != "NS":
         wanted = (question.rdtype,)
     for section, records in enumerate(response.records):
         for record in records:
             here = record.owner == question.owner
             if section == ADDITIONAL:  # glue
-                here = (here and question.at_empty_owner) or (
+                here = (here and question.wants_all) or (
                     question.rdtype == "NS"
-                    and not question.at_empty_owner
+                    and not question.wants_all
                     and is_at_or_below(record.owner, question.owner)
                 )
             if here and record.type in wanted:
@@ -306,7 +335,7 @@ def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
 def _has_zone(question: _Question, response: _Response) -> bool:
     """True if the response shows that the server has the zone: an answer with authority, or a matching referral.
 
-    A referral must be at the name; for an owner that should have no records, a referral above the owner counts too. A DS answer needs
+    A referral must be at the name; for all records at an owner, a referral above the owner counts too. A DS answer needs
     authority (RFC 4035, section 3.1.4.1). A referral to the root doesn't count, because some servers send one for any name.
     """
     if response.has_authority:
@@ -314,6 +343,6 @@ def _has_zone(question: _Question, response: _Response) -> bool:
     if response.rcode != dns.rcode.NOERROR or response.types[ANSWER]:
         return False
     cuts = [record.owner for record in response.records[AUTHORITY] if record.type == "NS"]
-    if question.at_empty_owner:
+    if question.wants_all:
         return any(cut and is_at_or_below(question.owner, cut) for cut in cuts)
     return question.rdtype == "NS" and question.owner in cuts

@@ -1,8 +1,8 @@
-"""Compute the records of a zone's apex, and of a delegation in the parent zone."""
+"""Compute the records of a zone's apex, of a delegation in the parent zone, and of a name with records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from sublet.dns.types import Apex, Delegation, Record
+from sublet.dns.types import Apex, Delegation, Record, RecordSet
 
 
 def apex_records(apex: Apex) -> Iterator[Record]:
@@ -40,8 +40,29 @@ def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> 
     return tuple(sorted(records))
 
 
-def owners_of(owner: str, delegation: Delegation) -> frozenset[str]:
-    """Return the owners of the `delegation_records`: `owner` and the hosts with glue. Without nameservers return no owners."""
-    if not delegation.nameservers:
-        return frozenset()
-    return frozenset({owner, *(entry.host for entry in delegation.glue)})
+def records_of_sets(fqdn: str, record_sets: Iterable[RecordSet]) -> tuple[Record, ...]:
+    """Return the sorted records of the RRsets that are stored for the registered name `fqdn`."""
+    return tuple(
+        sorted(
+            Record(owner_of(each.name, fqdn), each.type, each.ttl_seconds, value)
+            for each in record_sets
+            for value in each.values
+        )
+    )
+
+
+def sets_of_records(fqdn: str, records: Iterable[Record]) -> tuple[RecordSet, ...]:
+    """Return records at and below the registered name `fqdn` as sorted RRsets. An RRset has the TTL of its first record."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records):
+        name = record.owner.removesuffix(fqdn).removesuffix(".") or "@"
+        found.setdefault((name, record.type), []).append(record)
+    return tuple(
+        RecordSet(name, rdtype, each[0].ttl_seconds, tuple(record.rdata for record in each))
+        for (name, rdtype), each in sorted(found.items())
+    )
+
+
+def owner_of(name: str, fqdn: str) -> str:
+    """Return the owner of an RRset whose `RecordSet.name` is relative to the registered name `fqdn`."""
+    return fqdn if name == "@" else f"{name}.{fqdn}"

@@ -1,4 +1,4 @@
-"""Wait until the secondaries of a zone answer with a changed delegation, with one query loop a server for all waiting requests."""
+"""Wait until the secondaries of a zone answer with a changed name, with one query loop a server for all waiting requests."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -75,9 +75,10 @@ class ServedWaiter:
         try:
             while waiting := [each for each in self._awaited[zone, server] if not each.served.done()]:
                 self._awaited[zone, server] = waiting
-                names = sorted({each.name for each in waiting})
+                # Of two changes of a name, only the later one can be served.
+                desired = {each.name: each.desired for each in waiting}
                 try:
-                    served = await read_back(server.address, zone, names, timeout_seconds=QUERY_SECONDS)
+                    served = await read_back(server.address, zone, desired, timeout_seconds=QUERY_SECONDS)
                 except ReadBackFailed:
                     served = {}
                 for each in waiting:

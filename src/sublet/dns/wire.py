@@ -1,4 +1,4 @@
-"""Parse the parts of DNS messages that delegations need (RFC 1035, section 4.1).
+"""Parse the parts of DNS messages that delegations and records need (RFC 1035, section 4.1).
 
 dnspython builds an object for each record, also for signatures. Those objects took three quarters of the time of a read-back, and nine
 tenths of the time of a transfer. So this module uses dnspython only for unusual names and records.

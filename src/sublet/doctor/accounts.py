@@ -33,6 +33,7 @@ _REPLAYED = (
             "names",
             "domains",
             "networks",
+            "record_names",
             "daily_credits",
             "expires_at",
         ),

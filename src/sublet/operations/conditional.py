@@ -23,8 +23,10 @@ _TAG = re.compile(r'"([0-9a-f]{16})-[0-9a-f]{16}"')
 
 
 def entity_tag(answer: msgspec.Struct, encoded: bytes | None = None) -> str:
-    """Return the strong entity tag of an answer with one object. `encoded` is the answer as JSON, if the caller has it."""
-    (shown,) = (getattr(answer, name) for name in answer.__struct_fields__ if name != "ok")
+    """Return the strong entity tag of an answer with one object, or with `changed_by_requests` of its own. `encoded` is the answer as JSON, if the caller has it."""
+    shown: Any = answer
+    if not shown.changed_by_requests:
+        (shown,) = (getattr(answer, name) for name in answer.__struct_fields__ if name != "ok")
     edited = [getattr(shown, name) for name in shown.changed_by_requests]
     whole = msgspec.json.encode(answer) if encoded is None else encoded
     return f'"{_digest(msgspec.json.encode(edited))}-{_digest(whole)}"'

@@ -7,6 +7,7 @@ ACCOUNT = "Account and credits"
 TOKENS = "Tokens"
 ORGANIZATIONS = "Organizations"
 SUBDOMAINS = "Subdomains"
+RECORDS = "Records"
 TICKETS = "Support tickets"
 
 TAGS = {
@@ -17,6 +18,7 @@ TAGS = {
     TOKENS: "The tokens of the user, and what each may do.",
     ORGANIZATIONS: "Organizations share names and credits; each member has a role.",
     SUBDOMAINS: "Registered names and their delegation in the DNS.",
+    RECORDS: "The records of names that have no nameservers.",
     TICKETS: "Questions to the operator of the service.",
 }
 """The description of each group."""

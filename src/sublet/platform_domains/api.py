@@ -35,7 +35,10 @@ class ModeShape(Shape):
 
 
 class PlatformDomainShape(Shape):
-    """A platform domain with its rules."""
+    """A platform domain with its rules.
+
+    `record_types` are the types of records that names may have instead of nameservers. It is empty if names can't have records.
+    """
 
     id: Id
     domain: HostName
@@ -47,6 +50,7 @@ class PlatformDomainShape(Shape):
     nameservers_min: Count
     nameservers_max: Count
     label_length_min: Count
+    record_types: list[str]
     modes: list[ModeShape]
     renewal_window_days: Days
     grace_days: Days
@@ -69,7 +73,10 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
     return PlatformDomainShape(
         modes=[ModeShape.of(offer) for offer in current],
         **{name: getattr(platform_domain, name) for name in names}
-        | {"registration_open": platform_domain.accepts_registrations},
+        | {
+            "registration_open": platform_domain.accepts_registrations,
+            "record_types": list(platform_domain.record_types) if platform_domain.records == "on" else [],
+        },
     )
 
 
@@ -89,6 +96,7 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
                 "nameservers_min": 1,
                 "nameservers_max": 13,
                 "label_length_min": 1,
+                "record_types": ["A", "AAAA", "CNAME", "TXT"],
                 "modes": [
                     {"mode": "free", "price_credits": 0, "renewal_price_credits": 0, "period_days": 365},
                     {"mode": "plus", "price_credits": 10, "renewal_price_credits": 10, "period_days": 365},

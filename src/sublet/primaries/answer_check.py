@@ -115,13 +115,9 @@ async def _find_wrong(
     if not names:
         return []
     assert server.address is not None  # noqa: S101 - each secondary has one
-    fqdns = [each.fqdn for each in names]
-    served = await read_back(server.address, zone.domain, fqdns, timeout_seconds=ANSWER_SECONDS)
-    return [
-        each
-        for each in names
-        if not matches(desired_records(each, zone.delegation_ttl_seconds), served[each.fqdn])
-    ]
+    desired = {each.fqdn: desired_records(each, zone.delegation_ttl_seconds) for each in names}
+    served = await read_back(server.address, zone.domain, desired, timeout_seconds=ANSWER_SECONDS)
+    return [each for each in names if not matches(desired[each.fqdn], served[each.fqdn])]
 
 
 def _read_names(

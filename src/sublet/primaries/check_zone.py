@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
-from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.dns.types import PUBLISHED_TYPES, Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
@@ -154,7 +154,7 @@ def _former_owners(
     found = {
         record.owner
         for record in live
-        if record.type in DELEGATION_TYPES
+        if record.type in PUBLISHED_TYPES
         and record.owner not in known
         and record.owner not in foreign
         # Any other owner was never ours, and no update could remove it.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sublet.dns.compare_records import matches
 from sublet.dns.names import ancestors
-from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.dns.types import PUBLISHED_TYPES, Record
 
 ADDRESSES = frozenset({"A", "AAAA"})
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
@@ -51,11 +51,11 @@ def compare_zone(
 ) -> ZoneDifferences:
     """Compare a whole transferred zone with the desired records.
 
-    `desired` maps each name to the records of its delegation (NS and DS at the name, A and AAAA at or below it). `ours` are the owners
+    `desired` maps each name to its records: a delegation, or records at and below the name. `ours` are the owners
     that we published or may have published. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
     being changed: all records at or below them are left out.
 
-    A live record of a type in `DELEGATION_TYPES` belongs to the desired names that have a record at its owner. A record
+    A live record of a type in `PUBLISHED_TYPES` belongs to the desired names that have a record at its owner. A record
     that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign.
     All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3). The
     addresses (A, AAAA) of hosts that the NS records at the apex name are not foreign, but `own_servers`.
@@ -69,7 +69,7 @@ def compare_zone(
     for record in live:
         if record.type == "SOA":
             apexes.add(record.owner)
-        elif record.type in DELEGATION_TYPES:
+        elif record.type in PUBLISHED_TYPES:
             by_owner.setdefault(record.owner, []).append(record)
         elif record.type not in _SIGNER_TYPES:
             others.append(record)

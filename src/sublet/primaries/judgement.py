@@ -9,8 +9,8 @@ from sublet.primaries.publisher_transactions import Item, Result
 _RETRIED = "The registry tries again."
 _OPERATOR = "The operator has to correct this."
 IN_USE = f"The name is in use: the zone has records of it that the registry did not write. {_OPERATOR}"
-NOT_APPLIED = f"The name server refused this delegation. {_OPERATOR}"
-PARTIAL = f"The name server accepted this delegation, but does not serve all of it yet. {_RETRIED}"
+NOT_APPLIED = f"The name server refused this change. {_OPERATOR}"
+PARTIAL = f"The name server accepted this change, but does not serve all of it yet. {_RETRIED}"
 _ZONE = "The registry can't publish changes in this zone right now"
 SENTENCES = {
     "unreachable": f"{_ZONE}: its name server can't be reached. {_RETRIED}",

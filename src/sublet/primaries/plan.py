@@ -6,22 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 
 from sublet.dns.names import NAME_OCTETS_MAX, ancestors, is_below
-from sublet.dns.types import DELEGATION_TYPES, Record
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 
 DELETIONS_ALWAYS_PLAUSIBLE: Final = 20
 
-_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
+_BELOW: Final = re.compile(r"(\*\.)?([a-z0-9_-]{1,63}\.)*")
+_LABEL: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
 class ImplausiblePlan(Exception):  # noqa: N818 - the registry or the code is wrong, not a request
-    """The changes concern names or types that no delegation has. Nothing may be sent."""
+    """The changes concern names or types that no registered name has. Nothing may be sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneChanges:
     """The changes of one zone. `delete_owners` and `adds` are sorted.
 
-    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, because a server may refuse the type ANY, or delete too much.
+    The update deletes each of `PUBLISHED_TYPES` at each of `delete_owners`, because a server may refuse the type ANY, or delete too much.
     Then the update adds the records `adds`.
     """
 
@@ -33,13 +34,13 @@ class ZoneChanges:
 def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[Record]) -> ZoneChanges:
     """Return the changes that leave exactly the desired records at the names that may be published.
 
-    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` are whole delegations
-    (`records.delegation_records`). Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
+    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` is all that names publish
+    (`lifecycle.desired_records`). Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
     the server checks (a prerequisite of the update).
 
     Raises:
-        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `DELEGATION_TYPES`; two TTLs in
-            one RRset (RFC 2181, section 5.2); DS records without NS; an address record neither at nor below a name with NS records.
+        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `PUBLISHED_TYPES`; two TTLs in
+            one RRset (RFC 2181, section 5.2); DS records without NS; other records than DS and addresses at or below a name with NS records.
     """
     delete_owners = tuple(sorted(set(may_be_published)))
     adds = tuple(sorted(set(desired)))
@@ -49,23 +50,27 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
     ttls_seconds: dict[tuple[str, str], int] = {}
     delegated = {record.owner for record in adds if record.type == "NS"}
     for record in adds:
-        if record.type not in DELEGATION_TYPES:
+        if record.type not in PUBLISHED_TYPES:
             raise ImplausiblePlan(f"{record.owner} would get a record of type {record.type!r}")
         if ttls_seconds.setdefault((record.owner, record.type), record.ttl_seconds) != record.ttl_seconds:
             raise ImplausiblePlan(f"the {record.type} records of {record.owner} have more than one TTL")
-        # A server would serve such DS and address records as authoritative data of the parent zone.
+        # A server would serve such DS records as authoritative data of the parent zone.
         if record.type == "DS" and record.owner not in delegated:
             raise ImplausiblePlan(f"{record.owner} would get DS records and no NS records")
-        if record.type in ("A", "AAAA") and delegated.isdisjoint((record.owner, *ancestors(record.owner))):
-            raise ImplausiblePlan(
-                f"{record.owner} would get an address record, but neither it nor a name above it has NS records"
-            )
+        # A server would hide such records (RFC 1034, section 4.2.1).
+        if record.type not in DELEGATION_TYPES and not delegated.isdisjoint(
+            (record.owner, *ancestors(record.owner))
+        ):
+            raise ImplausiblePlan(f"{record.owner} would get a {record.type} record below a delegation")
     return ZoneChanges(zone, delete_owners, adds)
 
 
 def is_publishable(owner: str, zone: str) -> bool:
-    """True if a delegation of the zone may have records at this owner: a canonical host name strictly below the zone."""
-    return is_below(owner, zone) and _NAME.fullmatch(owner) is not None and len(owner) <= NAME_OCTETS_MAX
+    """True if a registered name of the zone may have records at this owner: a canonical name at or below a host name directly below the zone."""
+    if not is_below(owner, zone) or len(owner) > NAME_OCTETS_MAX:
+        return False
+    below, _, label = owner.removesuffix(f".{zone}").rpartition(".")
+    return _LABEL.fullmatch(label) is not None and _BELOW.fullmatch(f"{below}." if below else "") is not None
 
 
 def implausible_deletions(deleting: int, total: int) -> bool:

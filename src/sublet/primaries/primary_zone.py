@@ -152,7 +152,7 @@ class PrimaryZone:
             return primary, build_update(
                 plan_changes(
                     batch.zone,
-                    (owner for item in batch.items for owner in item.owners),
+                    (owner for item in batch.items for owner in item.owners - item.new_owners),
                     (record for item in batch.items for record in item.desired),
                 ),
                 fence=batch.fence,
@@ -218,7 +218,7 @@ class PrimaryZone:
             served = await read_back(
                 (primary.address, primary.port),
                 batch.zone,
-                [item.fqdn for item in batch.items],
+                {item.fqdn: item.desired for item in batch.items},
                 timeout_seconds=TIMEOUT_SECONDS,
                 empty_owners=sorted({each for item in batch.items for each in owners_expected_empty(item)}),
             )

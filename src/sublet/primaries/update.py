@@ -15,7 +15,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.update
 
-from sublet.dns.types import DELEGATION_TYPES
+from sublet.dns.types import PUBLISHED_TYPES
 from sublet.primaries.plan import ZoneChanges
 
 FENCE_LABEL = "_sublet"
@@ -58,7 +58,7 @@ def build_update(
         message.absent(dns.name.from_text(owner))
     for owner in changes.delete_owners:
         name = dns.name.from_text(owner)
-        for rdtype in DELEGATION_TYPES:
+        for rdtype in PUBLISHED_TYPES:
             message.delete(name, rdtype)
     for record in changes.adds:
         rdata = dns.rdata.from_text(dns.rdataclass.IN, record.type, record.rdata)

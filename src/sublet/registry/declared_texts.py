@@ -12,7 +12,7 @@ ERASED: Mapping[str, str] = {
     "messages": "author_name message",
     "name_transfers": "recipient_email",
     "organizations": "name slug",
-    "subdomains": "suspended_reason",
+    "subdomains": "records suspended_reason",
     "tickets": "subject requester_email",
     "tokens": "name networks last_used_from",
     "transfers": "description",
@@ -72,7 +72,7 @@ KEPT: Mapping[str, str] = {
     # names once held, with their delegations
     "nameserver_hosts": "host_key",
     "published_owners": "owner",
-    "subdomains": "label fqdn registration_type registration_source nameservers glue ds_records records provision_error skeleton",
+    "subdomains": "label fqdn registration_type registration_source nameservers glue ds_records provision_error skeleton",
     "zone_records": "owner owner_key type rdata",
 }
 """The columns that are kept, by table."""

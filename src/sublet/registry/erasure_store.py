@@ -104,7 +104,11 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(mails).where(mailed & mails.c.next_attempt_at.is_not(None)).values(text=ERASED))
     run(update(mails).where(mailed & mails.c.next_attempt_at.is_(None)).values(text=""))
     run(delete(operator_notices).where((notices.user_id == user_id) & notices.mail_id.is_(None)))
-    run(update(subdomains).where(subdomains.c.user_id == user_id).values(suspended_reason=None))
+    run(
+        update(subdomains)
+        .where(subdomains.c.user_id == user_id)
+        .values(suspended_reason=None, records=[], record_count=0)
+    )
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)
     run(delete(mailed_codes).where(is_own))

@@ -83,6 +83,7 @@ SECTIONS: dict[str, Section] = {
             "names",
             "domains",
             "networks",
+            "record_names",
             "daily_credits",
             "created_at",
             "expires_at",

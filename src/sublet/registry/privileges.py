@@ -42,15 +42,15 @@ _EXPIRED: _Privileges = {"SELECT": ("expires_at",), "DELETE": WHOLE_TABLE}
 
 # The columns of a name that may change. Its user, FQDN and registration date may not.
 _NAME_COLUMNS = (
-    "nameservers", "glue", "ds_records", "nameserver_count", "ds_record_count", "generation",
-    "generation_at", "published_generation", "provision_error", "attempts", "next_attempt_at",
+    "nameservers", "glue", "ds_records", "nameserver_count", "ds_record_count", "records", "record_count",
+    "generation", "generation_at", "published_generation", "provision_error", "attempts", "next_attempt_at",
     "published_at", "published_serial", "expires_at", "last_renewed_at", "period_days",
     "auto_renew_max_credits", "auto_renew_tried_at", "unsuspended_at", "due_at", "loss_at", "trashed_at",
     "purged_at", "released_at", "updated_at",
 )  # fmt: skip
 # The columns of a token that may change. Its user and creator may not.
 _TOKEN_COLUMNS = (
-    "name", "scopes", "names", "domains", "networks", "daily_credits", "expires_at", "digest", "former_digest",
+    "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "expires_at", "digest", "former_digest",
     "former_until", "revoked_at", "last_used_at", "last_used_from",
 )  # fmt: skip
 # The columns of a session that change with a sign-in or its use. Its user may not change.
@@ -58,9 +58,9 @@ _SESSION_COLUMNS = (
     "digest", "how", "signed_in_at", "expires_at", "last_used_at", "last_used_from", "network", "user_agent",
 )  # fmt: skip
 # The columns of a name that the built-in name server reads. It doesn't read the user.
-_DELEGATION_COLUMNS = (
-    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "generation_at",
-    "suspended_at", "trashed_at", "purged_at", "released_at",
+_PUBLISHED_COLUMNS = (
+    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "records", "record_count",
+    "generation_at",    "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
 # Every process registers itself and marks its commits.
 _PROCESS_GRANTS: Grants = {
@@ -191,7 +191,7 @@ DNS = Role(
     {
         **_PROCESS_GRANTS,
         "platform_domains": _READ,
-        "subdomains": {"SELECT": _DELEGATION_COLUMNS},
+        "subdomains": {"SELECT": _PUBLISHED_COLUMNS},
         "zone_records": _READ,
         # A NOTIFY message makes a check due.
         "delegation_health": {"SELECT": ("subdomain_id", "checked_at", "due_at"), "INSERT": WHOLE_TABLE}

@@ -16,7 +16,7 @@ VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
     "user": frozenset({"email", "name", "reminders", "free_quota", "suspended_at", "deleted_at"}),
     "token": frozenset(
         {
-            *("name", "scopes", "names", "domains", "networks", "daily_credits"),
+            *("name", "scopes", "names", "domains", "networks", "record_names", "daily_credits"),
             *("expires_at", "revoked_at", "former_until"),
         }
     ),
@@ -27,6 +27,7 @@ VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
                 "registration_type",
                 "charged_credits",
                 "nameservers",
+                "records",
                 "glue",
                 "ds_records",
                 "expires_at",

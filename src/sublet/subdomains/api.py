@@ -28,6 +28,8 @@ from sublet.errors import (
     PreconditionFailed,
     PriceChanged,
     RateLimited,
+    RecordsExist,
+    RecordsNotAllowed,
     RegistrationClosed,
     RegistrationModeNotAllowed,
     RenewalNotAvailable,
@@ -89,6 +91,7 @@ from sublet.subdomains.model import (
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.records.sent import Records, record_set_inputs
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
@@ -277,6 +280,7 @@ class RegisterBody(DelegationCheckBody):
     registration_mode: Annotated[str, Meta(extra_json_schema={"enum": list(MODES)})] | None = None
     confirm: Confirm | None = None
     max_credits: MaxCredits | None = None
+    records: Records | None = None
 
 
 class RenewBody(Body):
@@ -421,6 +425,7 @@ def _find_listed(
         RegistrationClosed,
         ValidationFailed,
         SubdomainUnavailable,
+        RecordsNotAllowed,
         RegistrationModeNotAllowed,
         FreeQuotaExceeded,
         *_PAYMENT,
@@ -440,12 +445,18 @@ async def register_(call: Call[RegisterBody, None]) -> Answer[RegisterAnswer]:
     """Register a subdomain.
 
     Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name costs credits, the first answer
-    is a quote (402) and registers nothing; the same request with `confirm`: true completes it. The answer waits up to a second for the
-    DNS: `status` active means that the name server answers with the delegation.
+    is a quote (402) and registers nothing; the same request with `confirm`: true completes it. Instead of nameservers the name may get
+    records, which need the scope `records:write` too. The answer waits up to a second for the
+    DNS: `status` active means that the name server answers with the delegation or the records.
     """
     body = call.body
+    if body.records:
+        require_scope(call, "records:write")
     command = replace(
-        planned_registration(body), registration_mode=body.registration_mode, payable=_payable(call, body)
+        planned_registration(body),
+        records=record_set_inputs(body.records or []),
+        registration_mode=body.registration_mode,
+        payable=_payable(call, body),
     )
     checked = await check_first(call, plan_registration, call.actor(), call.registrant.holder, command)
     with name_errors_as_sent(body):
@@ -554,6 +565,15 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
     )
 
 
+def require_scope(call: Call[Any, Any], scope: str) -> None:
+    """Raise `InsufficientScope` if the credential lacks a scope that only some bodies of the operation need."""
+    if scope not in call.registrant.restrictions.scopes:
+        raise InsufficientScope(
+            f"This request needs the scope {scope} too. Use a token with this scope.",
+            details={"required_scope": scope},
+        )
+
+
 def may_spend(call: Call[Any, Any]) -> bool:
     """True if the request may charge credits."""
     return "credits:spend" in call.registrant.restrictions.scopes
@@ -584,10 +604,10 @@ def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     return subdomain
 
 
-async def _wait_for_publication(
+async def wait_for_publication(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
-) -> tuple[SubdomainShape, ProvisioningShape]:
-    """Wait for the publication, then until each secondary serves it, at most `publish_wait_ms` in all. Return the shapes of the current state."""
+) -> tuple[Subdomain, ProvisioningShape]:
+    """Wait for the publication, then until each secondary serves it, at most `publish_wait_ms` in all. Return the current state."""
     db, clock = call.context.db, asyncio.get_running_loop().time
     ends = clock() + call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
@@ -616,7 +636,7 @@ async def _wait_for_publication(
     provisioning = provisioning_shape(
         subdomain, warnings, servers=len(servers), servers_current=len(servers) - len(lacking)
     )
-    return shape_of(call, subdomain, db.now()), provisioning
+    return subdomain, provisioning
 
 
 def _read_surroundings(tx: Tx, subdomain: Subdomain) -> tuple[tuple[str, ...], PlatformDomain]:
@@ -636,16 +656,17 @@ def _warnings_of_body(call: Call[Any, Any], subdomain: Subdomain) -> tuple[str, 
 async def _provision_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> Answer[ProvisionAnswer]:
-    subdomain, provisioning = await _wait_for_publication(call, done, checked)
-    return done.answer(ProvisionAnswer(subdomain=subdomain, provisioning=provisioning))
+    subdomain, provisioning = await wait_for_publication(call, done, checked)
+    shape = shape_of(call, subdomain, call.context.db.now())
+    return done.answer(ProvisionAnswer(subdomain=shape, provisioning=provisioning))
 
 
 async def _register_answer(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> Answer[RegisterAnswer]:
-    subdomain, provisioning = await _wait_for_publication(call, done, checked)
+    subdomain, provisioning = await wait_for_publication(call, done, checked)
     answer = RegisterAnswer(
-        subdomain=subdomain,
+        subdomain=shape_of(call, subdomain, call.context.db.now()),
         provisioning=provisioning,
         charged_credits=done.outcome.charged_credits,
         coupon=coupon_shape(done.outcome.coupon),
@@ -657,7 +678,7 @@ async def _register_answer(
     "PUT",
     "/subdomains/{fqdn}/nameservers",
     "subdomains:write",
-    (*OWN_NAME, ValidationFailed, RateLimited, DelegationBroken),
+    (*OWN_NAME, RecordsExist, ValidationFailed, RateLimited, DelegationBroken),
     gate=sensitive("moves the traffic of a name"),
     example_body={
         "nameservers": ["ns1.provider.example", "ns2.provider.example"],

@@ -112,11 +112,16 @@ def update_delegation(tx: Tx, subdomain: Subdomain, delegation: Delegation) -> N
     _index(tx, subdomain, delegation)
 
 
-def clear_delegation(tx: Tx, subdomain: Subdomain, **values: object) -> None:
-    """Remove a name's delegation, set the columns in `values`, and update the nameserver index."""
+def clear_content(tx: Tx, subdomain: Subdomain, **values: object) -> None:
+    """Remove a name's delegation or records, set the columns in `values`, and update the nameserver index."""
     nothing = Delegation()
     store.update_subdomain(
-        tx, subdomain.id, **store.delegation_columns(nothing), **store.delegation_counts(nothing), **values
+        tx,
+        subdomain.id,
+        **store.delegation_columns(nothing),
+        **store.delegation_counts(nothing),
+        **store.records_columns(()),
+        **values,
     )
     _index(tx, subdomain, nothing)
 

@@ -6,7 +6,6 @@ from typing import Any
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.dns.records import owners_of
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_state_store, zone_store
 from sublet.platform_domains.find import find_platform_domain
@@ -15,7 +14,7 @@ from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.availability import has_zone_nameserver
-from sublet.subdomains.lifecycle import is_delegated
+from sublet.subdomains.lifecycle import desired_records, is_in_dns
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep import store as sweep_store
 
@@ -49,21 +48,19 @@ def edit_zone_settings(
     if edited.primary != before.primary:
         _change_server(tx, before, edited, force=force)
     elif edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
-        store.republish(tx, [each.id for each in _delegated(tx, edited)])
+        store.republish(tx, [each.id for each in _in_dns(tx, edited)])
     return edited
 
 
-def _delegated(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
-    return [
-        each for each in published_owner_store.list_published(tx, platform_domain.id) if is_delegated(each)
-    ]
+def _in_dns(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
+    return [each for each in published_owner_store.list_published(tx, platform_domain.id) if is_in_dns(each)]
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
     """Delete the stored state of the zone on its former server, and have the zone's names published on the new server.
 
     On a move from the built-in name server, the adopted records stay stored until the first check of the new server, so that their names can't
-    be registered before. The owner names of the delegations are stored as if they were sent, because the new server may have a copy of the
+    be registered before. The owner names of delegations and records are stored as if they were sent, because the new server may have a copy of the
     zone.
     """
     adopted = [] if before.primary else zone_store.list_zone_records(tx, before.id)
@@ -73,11 +70,15 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
             f"(`sublet zone check {before.domain}` lists them), which the move would lose. Add them to the zone on the new "
             "server first, then give --force."
         )
-    delegated = _delegated(tx, edited)
+    in_dns = _in_dns(tx, edited)
     if before.primary:
         zone_store.delete_records(tx, before.id)
     else:
-        owners = [(each.id, owner) for each in delegated for owner in owners_of(each.fqdn, each.delegation)]
+        owners = [
+            (each.id, owner)
+            for each in in_dns
+            for owner in {record.owner for record in desired_records(each, edited.delegation_ttl_seconds)}
+        ]
         published_owner_store.insert_published_owners(tx, owners, sent=True)
     zone_state_store.delete_zone_state(tx, before.id)
     if edited.primary:
@@ -86,7 +87,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)
     unpublished = [] if edited.primary else store.list_unpublished_ids(tx, before.id)
-    store.republish(tx, {*unpublished, *(each.id for each in delegated)})
+    store.republish(tx, {*unpublished, *(each.id for each in in_dns)})
     if not force:
         refuse_missing_cuts(tx, edited)
 

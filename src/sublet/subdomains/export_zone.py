@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sublet.db import Tx
 from sublet.dns.names import ancestors, is_at_or_below, is_below
-from sublet.dns.records import apex_records, delegation_records
+from sublet.dns.records import apex_records
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -16,9 +16,9 @@ from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 
 
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, delegations.
+    """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, registered names.
 
-    `addresses` are the public addresses of the name server itself. Adopted records that a delegation hides are left out. Large zones are
+    `addresses` are the public addresses of the name server itself. Adopted records at or below a registered name in the DNS are left out. Large zones are
     streamed.
     """
     apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
@@ -31,13 +31,13 @@ def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str
     yield from _cuts_and_addresses(tx, platform_domain, children, hosts, addresses)
     cuts = [child.domain for child in children]
     for adopted in zone_store.stream_zone_records(tx, platform_domain.id):
-        delegated = _delegated(tx, platform_domain, {each.owner for each in adopted})
+        registered = _registered(tx, platform_domain, {each.owner for each in adopted})
         for record in adopted:
-            is_hidden = record.owner in delegated or any(is_at_or_below(record.owner, cut) for cut in cuts)
+            is_hidden = record.owner in registered or any(is_at_or_below(record.owner, cut) for cut in cuts)
             if not is_hidden and not _is_address_of(record, hosts):
                 yield record
-    for name, delegation in store.stream_delegations(tx, platform_domain.id):
-        yield from delegation_records(name, delegation, platform_domain.delegation_ttl_seconds)
+    for published in store.stream_published(tx, platform_domain):
+        yield from published
 
 
 def _children(tx: Tx, platform_domain: PlatformDomain) -> list[PlatformDomain]:
@@ -63,8 +63,8 @@ def _cuts_and_addresses(
     found = {each for child in children for records in zone_cut(child).values() for each in records}
     for zone in (platform_domain, *(child for child in children if not child.primary)):
         found.update(apex_of(zone, 1, addresses).addresses)
-    delegated = _delegated(tx, platform_domain, hosts)
-    for owner, adopted in zone_store.find_records(tx, platform_domain.id, set(hosts) - delegated).items():
+    registered = _registered(tx, platform_domain, hosts)
+    for owner, adopted in zone_store.find_records(tx, platform_domain.id, set(hosts) - registered).items():
         found.update(each for each in adopted if _is_address_of(each, {owner}))
     lowest: dict[tuple[str, str], int] = {}
     for each in found:
@@ -78,10 +78,8 @@ def _is_address_of(record: Record, hosts: Collection[str]) -> bool:
     return record.owner in hosts and record.type in ("A", "AAAA")
 
 
-def _delegated(tx: Tx, platform_domain: PlatformDomain, owners: Collection[str]) -> set[str]:
-    """Return the owner names among `owners` that are at or below a delegation of the registry."""
+def _registered(tx: Tx, platform_domain: PlatformDomain, owners: Collection[str]) -> set[str]:
+    """Return the owner names among `owners` that are at or below a registered name in the DNS."""
     above = {owner: (owner, *ancestors(owner)) for owner in owners}
-    found = store.find_delegations(
-        tx, platform_domain.id, {each for names in above.values() for each in names}
-    )
+    found = store.find_published(tx, platform_domain, {each for names in above.values() for each in names})
     return {owner for owner, names in above.items() if not found.keys().isdisjoint(names)}

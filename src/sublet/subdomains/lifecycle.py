@@ -6,10 +6,10 @@ A name has the first of these states that applies: trashed, suspended, expired, 
 
 from datetime import datetime, timedelta
 
-from sublet.dns.records import delegation_records
+from sublet.dns.records import delegation_records, records_of_sets
 from sublet.dns.types import Record
 from sublet.platform_domains.model import ADMIN
-from sublet.subdomains.model import DelegationState, NameForZoneCheck, ShownSubdomain, Subdomain
+from sublet.subdomains.model import DnsContent, DnsState, NameForZoneCheck, ShownSubdomain, Subdomain
 
 STATUS_LABELS: dict[str, str] = {
     "inactive": "Inactive",
@@ -54,7 +54,7 @@ def derive_status(subdomain: ShownSubdomain, now: datetime) -> str:
         return "failed"
     if not is_published(subdomain):
         return "provisioning"
-    return "active" if has_nameserver(subdomain) else "inactive"
+    return "active" if has_nameserver(subdomain) or has_records(subdomain) else "inactive"
 
 
 def is_allowed(subdomain: ShownSubdomain, action: str, now: datetime) -> bool:
@@ -86,9 +86,14 @@ def allowed_actions(
     )
 
 
-def has_nameserver(subdomain: DelegationState) -> bool:
+def has_nameserver(subdomain: DnsState) -> bool:
     """True if a name has nameservers."""
     return bool(subdomain.delegation.nameservers)
+
+
+def has_records(subdomain: DnsState) -> bool:
+    """True if a name has records, and so no nameservers."""
+    return subdomain.record_count > 0
 
 
 def quota_allows(mode: str, *, quota_left: bool) -> bool:
@@ -97,16 +102,16 @@ def quota_allows(mode: str, *, quota_left: bool) -> bool:
 
 
 def provisioning_status(subdomain: ShownSubdomain) -> str:
-    """Return the state of publication: failed, pending, published, or none if there is no delegation to publish."""
+    """Return the state of publication: failed, pending, published, or none if there is nothing to publish."""
     if provisioning_failed(subdomain):
         return "failed"
     if not is_published(subdomain):
         return "pending"
-    return "published" if is_delegated(subdomain) else "none"
+    return "published" if is_in_dns(subdomain) else "none"
 
 
 def is_published(subdomain: ShownSubdomain | NameForZoneCheck) -> bool:
-    """True if the last change of a name is published. Also true for a name that never had nameservers."""
+    """True if the last change of a name is published. Also true for a name that never had nameservers or records."""
     return subdomain.generation == subdomain.published_generation
 
 
@@ -115,24 +120,34 @@ def provisioning_failed(subdomain: ShownSubdomain) -> bool:
     return subdomain.provision_error is not None and not is_published(subdomain)
 
 
-def is_delegated(subdomain: DelegationState) -> bool:
-    """True if the parent zone should delegate the name: it has nameservers, and is neither in the trash nor suspended.
+def is_delegated(subdomain: DnsState) -> bool:
+    """True if the parent zone should delegate the name: it has nameservers, and `is_in_dns`."""
+    return has_nameserver(subdomain) and is_in_dns(subdomain)
 
-    An expired name is delegated until it moves to the trash.
+
+def is_in_dns(subdomain: DnsState) -> bool:
+    """True if the zone should have records of a name: it has nameservers or records, and is neither in the trash nor suspended.
+
+    An expired name stays in the DNS until it moves to the trash.
     """
     return (
-        has_nameserver(subdomain)
+        (has_nameserver(subdomain) or has_records(subdomain))
         and subdomain.trashed_at is None
         and subdomain.suspended_at is None
         and subdomain.purged_at is None
     )
 
 
-def desired_records(subdomain: DelegationState, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that the parent zone should have for a name: none if the name should not be delegated."""
-    if not is_delegated(subdomain):
-        return ()
-    return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
+def desired_records(subdomain: DnsContent, ttl_seconds: int) -> tuple[Record, ...]:
+    """Return the records that the zone should have for a name: none unless `is_in_dns`. `ttl_seconds` is the TTL of delegations."""
+    return stored_records(subdomain, ttl_seconds) if is_in_dns(subdomain) else ()
+
+
+def stored_records(subdomain: DnsContent, ttl_seconds: int) -> tuple[Record, ...]:
+    """Return the records of a name's stored delegation, or its stored records, whether or not they should be in the DNS."""
+    if has_nameserver(subdomain):
+        return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
+    return records_of_sets(subdomain.fqdn, subdomain.records)
 
 
 def is_renewed_by_operator(subdomain: ShownSubdomain) -> bool:

@@ -182,7 +182,7 @@ def _status_condition(tx: Tx, status: str) -> ColumnElement[bool]:
     suspended = subdomains.c.suspended_at.is_not(None)
     expired = subdomains.c.expires_at <= tx.now
     failed = UNPUBLISHED & subdomains.c.provision_error.is_not(None)
-    inactive = subdomains.c.nameserver_count == 0
+    inactive = (subdomains.c.nameserver_count == 0) & (subdomains.c.record_count == 0)
     chain = [("suspended", suspended), ("expired", expired), ("failed", failed)]
     chain += [("provisioning", UNPUBLISHED), ("inactive", inactive), ("active", ~inactive)]
     names = [name for name, _ in chain]

@@ -7,25 +7,34 @@ from typing import Protocol
 import msgspec
 
 from sublet.credits.model import Outcome, Payable
-from sublet.dns.types import Delegation, DsLike, GlueInput
+from sublet.dns.types import Delegation, DsLike, GlueInput, RecordSet, RecordSetInput
 from sublet.platform_domains.model import ADMIN, PlatformDomain
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
 
 
-class DelegationState(Protocol):
-    """The fields that determine the records of a name in its parent zone."""
+class DnsState(Protocol):
+    """The fields that determine whether the zone should have records of a name."""
 
     @property
-    def fqdn(self) -> str: ...  # noqa: D102 - as in Subdomain
+    def delegation(self) -> Delegation: ...  # noqa: D102 - as in Subdomain
     @property
-    def delegation(self) -> Delegation: ...  # noqa: D102
+    def record_count(self) -> int: ...  # noqa: D102
     @property
     def trashed_at(self) -> datetime | None: ...  # noqa: D102
     @property
     def suspended_at(self) -> datetime | None: ...  # noqa: D102
     @property
     def purged_at(self) -> datetime | None: ...  # noqa: D102
+
+
+class DnsContent(DnsState, Protocol):
+    """The fields that determine the records of a name in the zone of its platform domain."""
+
+    @property
+    def fqdn(self) -> str: ...  # noqa: D102
+    @property
+    def records(self) -> tuple[RecordSet, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +49,17 @@ class NameForZoneCheck:
     trashed_at: datetime | None
     suspended_at: datetime | None
     purged_at: datetime | None
+    record_count: int
     delegation: Delegation
+    records: tuple[RecordSet, ...]
 
 
 class ShownSubdomain(msgspec.Struct, frozen=True):
     """The fields of a name that its registrant sees, and the fields that these are derived from.
 
-    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
+    A name has nameservers, or records, or neither. `record_count` is the number of its RRsets.
+
+    `generation` increases with each change that the DNS must follow. The change is published once `published_generation` equals it.
     `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
     `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
 
@@ -61,6 +74,7 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
     registration_type: str
     registration_source: str
     delegation: Delegation
+    record_count: int
     generation: int
     published_generation: int
     provision_error: str | None
@@ -101,6 +115,7 @@ class Subdomain(ShownSubdomain, frozen=True):
     nameservers_max: int
     auto_renew_max_credits: int | None
     auto_renew_tried_at: datetime | None
+    records: tuple[RecordSet, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +166,7 @@ class Register:
     nameservers: tuple[str, ...] = ()
     glue: tuple[GlueInput, ...] = ()
     ds_records: tuple[DsLike, ...] = ()
+    records: tuple[RecordSetInput, ...] = ()
     registration_mode: str | None = None
     payable: Payable = Payable()
 

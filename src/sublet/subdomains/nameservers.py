@@ -24,7 +24,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains import store
 from sublet.subdomains.availability import has_zone_nameserver
-from sublet.subdomains.lifecycle import is_delegated, restorable_until
+from sublet.subdomains.lifecycle import is_in_dns, restorable_until
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, removed_hosts
 from sublet.subdomains.naming import registrable_name
@@ -114,9 +114,9 @@ class EnclosedNameserver:
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
-    def is_delegated(self) -> bool:
-        """True if the name is in the DNS."""
-        return self.holder is not None and is_delegated(self.holder)
+    def is_in_dns(self) -> bool:
+        """True if the name is in the DNS: delegated, or with records."""
+        return self.holder is not None and is_in_dns(self.holder)
 
     @property
     def is_public(self) -> bool:
@@ -189,7 +189,7 @@ def unregistered_errors(
 def _is_safe(enclosed: EnclosedNameserver, actor: Actor, user_id: int) -> bool:
     is_own = enclosed.holder is not None and enclosed.holder.user_id == user_id
     is_own = is_own and actor.restrictions.allows_name(enclosed.name)
-    return enclosed.is_held and (is_own or enclosed.is_public or enclosed.is_delegated)
+    return enclosed.is_held and (is_own or enclosed.is_public or enclosed.is_in_dns)
 
 
 def _unregistered_message(enclosed: EnclosedNameserver, owner: str) -> str:
@@ -250,7 +250,7 @@ def nameserver_warnings(
     removed = () if is_new else _removal_warnings(tx, subdomain)
     if enclosed is None:
         enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
-    return (*removed, *(_warning(each) for each in enclosed if not each.is_delegated))
+    return (*removed, *(_warning(each) for each in enclosed if not each.is_in_dns))
 
 
 def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from sublet.schema import STREAMED, metadata
 from sublet.subdomains.model import NameForZoneCheck, Subdomain
 from sublet.subdomains.store import (
     read_delegation,
+    read_records,
     read_subdomains,
     select_subdomains,
     subdomains,
@@ -144,10 +145,11 @@ def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
 
 
 _FOR_ZONE_CHECK = (
-    *(subdomains.c[name] for name in NameForZoneCheck.__slots__ if name != "delegation"),
+    *(subdomains.c[name] for name in NameForZoneCheck.__slots__ if name not in {"delegation", "records"}),
     subdomains.c.nameservers,
     subdomains.c.glue,
     subdomains.c.ds_records,
+    subdomains.c.records,
 )
 
 
@@ -159,8 +161,10 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneChe
         .execution_options(**STREAMED)
     )
     for row in tx.connection.execute(query):
-        *own, nameservers, glue, ds_records = row
-        yield NameForZoneCheck(*own, read_delegation(nameservers, glue, ds_records))  # type: ignore[call-arg] # by its slots
+        *own, nameservers, glue, ds_records, records = row
+        yield NameForZoneCheck(  # type: ignore[call-arg] # by its slots
+            *own, read_delegation(nameservers, glue, ds_records), read_records(records)
+        )
 
 
 def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:

@@ -11,7 +11,7 @@ from sublet.subdomains.model import Subdomain
 
 
 def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Subdomain:
-    """Purge a name: its user can no longer restore it, and its delegation is deleted. The cooling-off period begins.
+    """Purge a name: its user can no longer restore it, and its delegation or records are deleted. The cooling-off period begins.
 
     With `release` the cooling-off period ends at once, and any user can register the name.
 
@@ -46,12 +46,12 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
 
 
 def mark_purged(tx: Tx, actor: Actor, subdomain: Subdomain, *, publish: bool = True) -> None:
-    """Mark a name in the trash as purged and delete its delegation, without checks.
+    """Mark a name in the trash as purged and delete its delegation or records, without checks.
 
     With `publish` the name gets its next generation. Without `publish`, the name's removal from the DNS must be published already.
     """
     next_generation = store.next_generation_if_in_dns(subdomain) if publish else {}
-    delegation_store.clear_delegation(tx, subdomain, purged_at=tx.now, **next_generation)
+    delegation_store.clear_content(tx, subdomain, purged_at=tx.now, **next_generation)
     audit.record(tx, actor, "subdomain.purge", subdomain.id, after={"purged_at": tx.now.isoformat()})
 
 

@@ -10,7 +10,7 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
-from sublet.dns.types import Delegation
+from sublet.dns.types import Delegation, RecordSet
 from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.offers import period_errors
@@ -36,6 +36,8 @@ from sublet.subdomains.nameservers import (
     unregistered_errors,
 )
 from sublet.subdomains.naming import resolve_for_operator, resolve_name
+from sublet.subdomains.records.change import refuse_restricted, refuse_without_records
+from sublet.subdomains.records.rule import check_records
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
@@ -58,6 +60,7 @@ def register(
         RegistrationClosed: the platform domain accepts no registrations.
         ValidationFailed: all invalid fields.
         SubdomainUnavailable: the name is reserved, taken, in the trash or cooling off; an IDN looks like another name.
+        RecordsNotAllowed, TokenRestricted: records are given, and the platform domain accepts none, or the token not at these owners.
         RegistrationModeNotAllowed, FreeQuotaExceeded: the label can't be registered in the mode; the quota is used up.
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
         ValidationFailed: a name that encloses a nameserver was purged after the first check.
@@ -66,6 +69,7 @@ def register(
     refuse_implausible_clock(tx)
     platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
     delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
+    records, record_errors = _check_records(command, platform_domain, label)
     mode = command.registration_mode
     requested = find_requested_name(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
     usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
@@ -78,11 +82,14 @@ def register(
         registration_mode=usable_offer.mode if usable_offer else None,
         list_price=requested.list_price if requested else 0,
     )
-    errors += [*delegation_errors, *mode_errors(mode), *payable_errors]
+    errors += [*delegation_errors, *record_errors, *mode_errors(mode), *payable_errors]
     if errors or requested is None:
         raise validation_failed(errors)
     lock_zones_for_look_alikes(tx, requested)
     refuse_unavailable(tx, user, requested)
+    if records:
+        refuse_without_records(requested.platform_domain)
+        refuse_restricted(actor, set(records))
     offer = _offer_or_raise(requested)
     quote = quote_and_check(
         tx,
@@ -99,10 +106,11 @@ def register(
     )
     refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
     # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
-    subdomain = _insert(tx, user, requested, offer, delegation)
+    subdomain = _insert(tx, user, requested, offer, delegation, records)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
     after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
     # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
+    after |= {"records": store.records_columns(records)["records"]} if records else {}
     after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
     audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
     warnings = _warnings(tx, subdomain, above)
@@ -172,18 +180,37 @@ def _check_delegation(
     return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
-def _insert(tx: Tx, user: User, requested: RequestedName, offer: Offer, delegation: Delegation) -> Subdomain:
+def _check_records(
+    command: Register, platform_domain: PlatformDomain | None, label: str | None
+) -> tuple[tuple[RecordSet, ...], tuple[FieldError, ...]]:
+    if not command.records or platform_domain is None or not label:
+        return (), ()
+    if command.nameservers:
+        sentence = "A name has nameservers or records. Send only one of the two."
+        return (), (FieldError("records", "value_invalid", sentence),)
+    return check_records(f"{label}.{platform_domain.domain}", command.records, platform_domain)
+
+
+def _insert(
+    tx: Tx,
+    user: User,
+    requested: RequestedName,
+    offer: Offer,
+    delegation: Delegation,
+    records: tuple[RecordSet, ...],
+) -> Subdomain:
     subdomain = store.insert_subdomain(
         tx,
         requested.platform_domain,
         delegation,
+        records,
         user_id=user.id,
         label=requested.label,
         fqdn=requested.fqdn,
         skeleton=stored_skeleton(requested.label),
         registration_type=offer.mode,
         registration_source="operator" if requested.by_operator else "api",
-        generation=1 if delegation.nameservers else 0,
+        generation=1 if delegation.nameservers or records else 0,
         registered_at=tx.now,
         expires_at=term_end(tx.now, offer.period_days),
         period_days=offer.period_days,

@@ -8,7 +8,7 @@ the events.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
     "unborn": {"register": "live"},
     "live": {
         "update_nameservers": "live",
+        "update_records": "live",
         "follow_child": "live",
         "follow_csync": "live",
         "undelegate": "live",
@@ -95,7 +96,10 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """The fields of a name's row that its events and terms determine. `delegation` has the three columns of the delegation."""
+    """The fields of a name's row that its events and terms determine. `delegation` has the three columns of the delegation.
+
+    `records` are the RRsets, sorted by owner and type; None if they are unknown, because the events were erased.
+    """
 
     fqdn: str = ""
     registration_type: str = ""
@@ -108,6 +112,7 @@ class RowFields:
     released_at: datetime | None = None
     delegation: Mapping[str, Any] | None = None
     user_id: int | None = None
+    records: list[Mapping[str, Any]] | None = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +199,7 @@ def _apply(replayed: RowFields, event: Event, term: PastTerm | None) -> RowField
                 registered_at=event.at,
                 expires_at=term.ends_at if term is not None else None,
                 delegation={name: event.after.get(name) for name in EMPTY_DELEGATION},
+                records=list(event.after.get("records", ())),
             )
         case "renew" | "extend":
             expires_at = term.ends_at if term is not None else replayed.expires_at
@@ -202,17 +208,25 @@ def _apply(replayed: RowFields, event: Event, term: PastTerm | None) -> RowField
             return replace(replayed, user_id=event.after.get("user_id"))
         case step if step in _CHANGES:
             return replace(replayed, delegation=dict(event.after))
-        case "delete" | "trash":
-            return replace(replayed, trashed_at=event.at)
-        case "restore":
-            return replace(replayed, trashed_at=None)
+        case "update_records":
+            return replace(replayed, records=_changed_records(replayed.records, event))
+        case "delete" | "trash" | "restore":
+            return replace(replayed, trashed_at=None if event.step == "restore" else event.at)
         case "suspend" | "unsuspend":
             return replace(replayed, suspended_at=event.at if event.step == "suspend" else None)
         case "purge":
-            return replace(replayed, purged_at=event.at, delegation=EMPTY_DELEGATION)
+            return replace(replayed, purged_at=event.at, delegation=EMPTY_DELEGATION, records=[])
         case "release":
             return replace(replayed, released_at=event.at)
     return replayed
+
+
+def _changed_records(before: list[Mapping[str, Any]] | None, event: Event) -> list[Mapping[str, Any]] | None:
+    """Return the RRsets after a change. The event has only those that changed."""
+    if before is None or "records" not in event.before or "records" not in event.after:
+        return None
+    kept = [each for each in before if each not in event.before["records"]]
+    return sorted([*kept, *event.after["records"]], key=lambda each: (each["name"], each["type"]))
 
 
 def _differences(replayed: RowFields, row: RowFields) -> list[Fault]:
@@ -222,6 +236,7 @@ def _differences(replayed: RowFields, row: RowFields) -> list[Fault]:
         )
         for name in RowFields.__slots__
         if (expected := getattr(replayed, name)) != getattr(row, name)
+        and not (name == "records" and expected is None)
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from sublet.credits.model import AppliedCoupon
-from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, RecordSet
 from sublet.operations.operation import Parameter
 from sublet.operations.shapes import NEXT_YEAR, NOW, Count, CouponShape, HostName, Id, Moment, Shape, one_of
 from sublet.platform_domains.model import ADMIN, MODES
@@ -82,6 +82,18 @@ class DsShape(Shape):
     digest: Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 
 
+class RecordSetShape(Shape):
+    """An RRset at or below a name. `name` is relative: `@` for the name itself, or labels such as `www`.
+
+    `values` are in the presentation form of zone files (RFC 1035, section 5.1), with absolute names.
+    """
+
+    name: str
+    type: str
+    ttl: Annotated[int, Meta(ge=0, le=2**31 - 1, description="The TTL in seconds.")]
+    values: list[str]
+
+
 class SubdomainShape(Shape):
     """A subdomain, with exactly the twenty fields of the spec."""
 
@@ -110,7 +122,7 @@ class SubdomainShape(Shape):
 
 
 class ProvisioningShape(Shape):
-    """The state of a publication. `status` is `published` once the primary has answered with exactly this delegation.
+    """The state of a publication. `status` is `published` once the primary has answered with exactly this delegation, or these records.
 
     `servers` is the number of the zone's name servers. `servers_current` is the number of those that are known to have the last change.
     """
@@ -192,6 +204,16 @@ def delegation_members(delegation: Delegation) -> dict[str, Any]:
         "glue": _glue_shapes(delegation.glue),
         "ds_records": _ds_shapes(delegation.ds_records),
     }
+
+
+def record_set_shape(record_set: RecordSet) -> RecordSetShape:
+    """Return the shape of an RRset."""
+    return RecordSetShape(
+        name=record_set.name,
+        type=record_set.type,
+        ttl=record_set.ttl_seconds,
+        values=list(record_set.values),
+    )
 
 
 def _glue_shapes(glue: Sequence[GlueEntry]) -> list[GlueShape]:

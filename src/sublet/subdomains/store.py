@@ -35,8 +35,9 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import users
 from sublet.db import Prepared, Query, Tx
+from sublet.dns.records import delegation_records, records_of_sets
 from sublet.dns.serial import served_serial, zone_seconds
-from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record, RecordSet
 from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
@@ -178,6 +179,7 @@ _OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
     "names_until": (platform_domains.c.names_until,),
 }
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")
+_RECORDS = Subdomain.__struct_fields__.index("records")
 _NOT_RELEASED = subdomains.c.released_at.is_(None)
 NOT_PURGED = subdomains.c.purged_at.is_(None)
 
@@ -210,9 +212,25 @@ def delegation_columns(delegation: Delegation) -> dict[str, Any]:
     }
 
 
+def read_records(stored: list[dict[str, Any]]) -> tuple[RecordSet, ...]:
+    """Return the RRsets that are stored in the JSON column `records`."""
+    return tuple(RecordSet(each["name"], each["type"], each["ttl"], tuple(each["values"])) for each in stored)
+
+
+def records_columns(records: Sequence[RecordSet]) -> dict[str, Any]:
+    """Return the columns of a name's RRsets. The members are those of the API."""
+    stored = [
+        {"name": each.name, "type": each.type, "ttl": each.ttl_seconds, "values": list(each.values)}
+        for each in records
+    ]
+    return {"records": stored, "record_count": len(stored)}
+
+
 def _subdomain(row: Sequence[Any], of: type[S]) -> S:
     delegation = read_delegation(*row[_DELEGATION : _DELEGATION + 3])
-    values = (*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :])
+    values = [*row[:_DELEGATION], delegation, *row[_DELEGATION + 3 :]]
+    if of is Subdomain:
+        values[_RECORDS] = read_records(values[_RECORDS])
     return of(*values)
 
 
@@ -336,32 +354,45 @@ def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
-_DELEGATED = select(
-    subdomains.c.fqdn, subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records
+_IN_DNS = select(
+    subdomains.c.fqdn,
+    subdomains.c.nameservers,
+    subdomains.c.glue,
+    subdomains.c.ds_records,
+    subdomains.c.records,
 ).where(
     (subdomains.c.platform_domain_id == bindparam("of"))
-    & (subdomains.c.nameserver_count > 0)
+    & ((subdomains.c.nameserver_count > 0) | (subdomains.c.record_count > 0))
     & subdomains.c.trashed_at.is_(None)
     & subdomains.c.suspended_at.is_(None)
     & NOT_PURGED
     & _NOT_RELEASED
 )
-_DELEGATIONS = Prepared(_DELEGATED.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
+_IN_DNS_AMONG = Prepared(_IN_DNS.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
 
 
-def find_delegations(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
-    """Return the delegations of those of the given names that should be in the DNS (`lifecycle.is_delegated`)."""
+def find_published(
+    tx: Tx, platform_domain: PlatformDomain, fqdns: Collection[str]
+) -> dict[str, tuple[Record, ...]]:
+    """Return what those of the given names publish that should be in the DNS (`lifecycle.is_in_dns`), by name."""
     if not fqdns:
         return {}
-    rows = _DELEGATIONS.all(tx, of=platform_domain_id, names=list(fqdns))
-    return {row[0]: read_delegation(*row[1:]) for row in rows}
+    rows = _IN_DNS_AMONG.all(tx, of=platform_domain.id, names=list(fqdns))
+    return {row[0]: _published(row, platform_domain.delegation_ttl_seconds) for row in rows}
 
 
-def stream_delegations(tx: Tx, platform_domain_id: int) -> Iterator[tuple[str, Delegation]]:
-    """Yield the name and delegation of each delegated name of a platform domain (`lifecycle.is_delegated`), in alphabetical order."""
-    query = _DELEGATED.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
-    for row in tx.connection.execute(query, {"of": platform_domain_id}):
-        yield row[0], read_delegation(*row[1:])
+def stream_published(tx: Tx, platform_domain: PlatformDomain) -> Iterator[tuple[Record, ...]]:
+    """Yield what each name of a platform domain publishes that should be in the DNS (`lifecycle.is_in_dns`), in order of the names."""
+    query = _IN_DNS.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, {"of": platform_domain.id}):
+        yield _published(row, platform_domain.delegation_ttl_seconds)
+
+
+def _published(row: Sequence[Any], ttl_seconds: int) -> tuple[Record, ...]:
+    fqdn, nameservers, glue, ds_records, records = row
+    if nameservers:
+        return delegation_records(fqdn, read_delegation(nameservers, glue, ds_records), ttl_seconds)
+    return records_of_sets(fqdn, read_records(records))
 
 
 _OF_NAME = subdomains.c.fqdn == bindparam("name")
@@ -387,12 +418,17 @@ _ADDED = Prepared(insert(subdomains).returning(subdomains.c.id))
 
 
 def insert_subdomain(
-    tx: Tx, platform_domain: PlatformDomain, delegation: Delegation, **values: object
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    delegation: Delegation,
+    records: tuple[RecordSet, ...] = (),
+    **values: object,
 ) -> Subdomain | None:
     """Store a subdomain with its dates, and return it. Return None if the name is taken (`uq_subdomains_fqdn_unreleased`)."""
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
+        **records_columns(records),
         **_publication(tx, platform_domain, values["generation"]),
         "attempts": 0,
         "created_at": tx.now,
@@ -401,7 +437,7 @@ def insert_subdomain(
         "platform_domain_id": platform_domain.id,
         **values,
     }
-    added = _as_added(platform_domain, delegation, row)
+    added = _as_added(platform_domain, delegation, records, row)
     dates = dates_of(added, tx.now)
     try:
         subdomain_id = int(_ADDED.value(tx, **row, due_at=dates.due_at, loss_at=dates.loss_at))
@@ -423,14 +459,19 @@ def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) ->
     }
 
 
-def _as_added(platform_domain: PlatformDomain, delegation: Delegation, row: Mapping[str, Any]) -> Subdomain:
+def _as_added(
+    platform_domain: PlatformDomain,
+    delegation: Delegation,
+    records: tuple[RecordSet, ...],
+    row: Mapping[str, Any],
+) -> Subdomain:
     """Return the subdomain of a row that isn't stored yet, with the id 0. Fields without a value are None."""
     joined = {
         name: getattr(platform_domain, columns[0].name)
         for name, columns in _OTHER_COLUMNS.items()
         if name != "delegation"
     }
-    known = {**row, **joined, "id": 0, "delegation": delegation}
+    known = {**row, **joined, "id": 0, "delegation": delegation, "records": records}
     values: list[Any] = [known.get(name) for name in Subdomain.__struct_fields__]
     return Subdomain(*values)
 

@@ -16,7 +16,7 @@ from sublet.subdomains import store, suspension_store
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
 from sublet.subdomains.lifecycle import derive_status, provisioning_status
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import delegation_columns
+from sublet.subdomains.store import delegation_columns, records_columns
 from sublet.subdomains.transfers.end import end_transfers_from, end_transfers_of_names
 
 
@@ -100,6 +100,7 @@ def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, An
         "status": derive_status(subdomain, now),
         "provisioning_status": provisioning_status(subdomain),
         **delegation_columns(subdomain.delegation),
+        **({"records": records_columns(subdomain.records)["records"]} if subdomain.records else {}),
         "generation": subdomain.generation,
         "published_generation": subdomain.published_generation,
         "published_at": _text(subdomain.published_at),

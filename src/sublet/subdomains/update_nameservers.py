@@ -12,9 +12,10 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation
-from sublet.errors import FieldError, RateLimited, validation_failed
+from sublet.errors import FieldError, RateLimited, RecordsExist, validation_failed
 from sublet.subdomains import child_state_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.lifecycle import has_records
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
     cycle_errors,
@@ -40,12 +41,18 @@ def update_nameservers(
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
+        RecordsExist: the name has records, and nameservers are given.
         ValidationFailed: all invalid fields of the resulting delegation.
         RateLimited: the name was changed too often.
     """
     user = lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    if command.nameservers and has_records(subdomain):
+        raise RecordsExist(
+            f"{subdomain.fqdn} has records, which its nameservers would hide. Remove them first with PUT /subdomains/{subdomain.fqdn}/records "
+            'and `"records": []`.'
+        )
     delegation = apply_change(tx, actor, user, subdomain, command, changes_per_day=changes_per_day)
     if subdomain.delegation.ds_records and not delegation.ds_records:
         # Turn off bootstrapping, because the user has removed the DS records.

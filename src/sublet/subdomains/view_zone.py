@@ -1,7 +1,7 @@
 """Read the part of a zone that the built-in name server needs to answer queries.
 
-A zone has the delegations of the names for which `lifecycle.is_delegated` is true, and the adopted records. A delegation hides the adopted
-records at and below its name.
+A zone has what the names publish for which `lifecycle.is_in_dns` is true (a delegation, or records), and the adopted records. A registered
+name in the DNS hides the adopted records at and below it.
 """
 
 from collections import defaultdict
@@ -11,7 +11,6 @@ from dataclasses import replace
 from sublet.db import Tx
 from sublet.dns.addresses import address_record_type
 from sublet.dns.names import ancestors, is_at_or_below, is_below, owner_key
-from sublet.dns.records import delegation_records
 from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Apex, Record, ZoneView
 from sublet.platform_domains import store as platform_domain_store
@@ -76,13 +75,15 @@ def _view(
     records = _by_owner(each for each in dsync if each.owner in owners) | records
     for child in children:
         records |= zone_cut(child)
-    _add_delegations(tx, platform_domain, {each for path in paths for each in path}, records)
+    found = store.find_published(tx, platform_domain, {each for path in paths for each in path})
+    _add_published(found, owners, records)
     _add_glue(tx, platform_domain, records)
+    keys = [owner_key(each.owner) for published in found.values() for each in published]
     existing = {zone}
     for path in paths:
         # Names at and below a delegation get a referral whether or not they exist (RFC 1034, section 4.3.2), so skip their paths.
         if path[0] != zone and not _crosses_delegation(path, records):
-            existing.update(_existing(tx, platform_domain, path, records))
+            existing.update(_existing(tx, platform_domain, path, records, keys))
             existing.update(each.owner.partition(".")[2] for each in dsync)
     return ZoneView(
         apex_of(platform_domain, serial_of(tx, platform_domain), addresses), records, frozenset(existing)
@@ -107,9 +108,15 @@ def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) 
 
 
 def _existing(
-    tx: Tx, platform_domain: PlatformDomain, path: _Path, records: Mapping[str, tuple[Record, ...]]
+    tx: Tx,
+    platform_domain: PlatformDomain,
+    path: _Path,
+    records: Mapping[str, tuple[Record, ...]],
+    published_keys: Sequence[str],
 ) -> _Path:
     """Return the existing names on a path: those with records, and those above records or a platform domain.
+
+    `published_keys` are the owner keys of all records of the registered names on the paths.
 
     If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
     below the wildcard.
@@ -119,6 +126,7 @@ def _existing(
     keys = (
         *zone_store.next_owner_keys(tx, platform_domain.id, path[0]),
         *platform_domain_store.next_owner_keys(tx, path[0]),
+        *published_keys,
     )
     existing = path
     while existing and not (existing[0] in records or _is_above(existing[0], keys)):
@@ -137,18 +145,22 @@ def _is_above(name: str, keys: Iterable[str]) -> bool:
     return any(key.startswith(owner_key(name) + ".") for key in keys)
 
 
-def _add_delegations(
-    tx: Tx, platform_domain: PlatformDomain, names: Collection[str], records: dict[str, tuple[Record, ...]]
+def _add_published(
+    found: Mapping[str, tuple[Record, ...]], owners: Collection[str], records: dict[str, tuple[Record, ...]]
 ) -> None:
-    """Add the delegations of the registry at these names, and remove all other records at and below a delegated name."""
-    for name, delegation in store.find_delegations(tx, platform_domain.id, names).items():
+    """Add what registered names publish, and remove all other records at and below these names.
+
+    Delegations are added whole, for the glue. Of other records only those at `owners` are added.
+    """
+    for name, published in found.items():
         for owner in [each for each in records if is_at_or_below(each, name)]:
             del records[owner]
-        records |= _by_owner(delegation_records(name, delegation, platform_domain.delegation_ttl_seconds))
+        is_delegated = any(each.type == "NS" for each in published)
+        records |= _by_owner(each for each in published if is_delegated or each.owner in owners)
 
 
 def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
-    """Add the addresses of nameservers inside the zone: glue of the registered name above the nameserver, or else adopted records."""
+    """Add the addresses of nameservers inside the zone: those of the registered name above the nameserver, or else adopted records."""
     zone = platform_domain.domain
     hosts = {
         record.rdata.removesuffix(".").lower()
@@ -160,17 +172,13 @@ def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[
     if not wanted:
         return
     above = {host: [each for each in (host, *ancestors(host)) if is_below(each, zone)] for host in wanted}
-    delegations = store.find_delegations(
-        tx, platform_domain.id, {each for names in above.values() for each in names}
+    published = store.find_published(
+        tx, platform_domain, {each for names in above.values() for each in names}
     )
     adopted = zone_store.find_records(tx, platform_domain.id, wanted)
     for host, names in above.items():
-        name = next((each for each in names if each in delegations), None)
-        if name is None:
-            found = adopted
-        else:
-            ttl_seconds = platform_domain.delegation_ttl_seconds
-            found = _by_owner(delegation_records(name, delegations[name], ttl_seconds))
+        name = next((each for each in names if each in published), None)
+        found = adopted if name is None else _by_owner(published[name])
         if host in found:
             records[host] = tuple(each for each in found[host] if each.type in ("A", "AAAA"))
 

@@ -11,6 +11,7 @@ from sublet.web.page import PageCall
 ACTION_WORDS = {
     "subdomain.register": "Name registered",
     "subdomain.update_nameservers": "Nameservers or DNSSEC changed",
+    "subdomain.update_records": "Records changed",
     "subdomain.renew": "Name renewed",
     "subdomain.delete": "Name deleted",
     "subdomain.restore": "Name restored",

@@ -148,6 +148,7 @@ REASONS = {
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",
+    "records_updated": "Records changed",
     "nameservers_removed": "Nameservers removed",
     "ds_followed": "DS records followed the zone",
     "nameservers_followed": "Nameservers followed the zone",

@@ -15,6 +15,7 @@ SCOPE_WORDS = {
     "account:read": "See the account, its credits and payments",
     "subdomains:read": "See names",
     "subdomains:write": "Register and change names",
+    "records:write": "Change the records of names",
     "credits:spend": "Spend credits",
     "tickets:read": "Read tickets",
     "tickets:write": "Open tickets and reply",
@@ -106,6 +107,7 @@ def _members(form: Form) -> dict[str, Any]:
         "names": form.lines("names") or None,
         "domains": form.lines("domains") or None,
         "networks": form.lines("networks") or None,
+        "record_names": form.lines("record_names") or None,
         "daily_credits": form.number("daily_credits"),
         "expires_at": f"{until}T23:59:59Z" if until else None,
     }

@@ -23,9 +23,10 @@ from sublet import db
 from sublet.audit import Actor
 from sublet.credits import store as credit_store
 from sublet.db import Tx
-from sublet.dns.types import Delegation
+from sublet.dns.types import Record
 from sublet.errors import Unavailable
 from sublet.operations.idempotency import write_once
+from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import api, store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
@@ -232,14 +233,16 @@ def test_no_old_record_is_left_in_the_zone(url: str, check: Any) -> None:
 @pytest.mark.parametrize("check", [check_delete_leaves_nothing, check_former_glue_leaves])
 def test_glue_left_behind_is_caught(url: str, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin's name server keeps the delegations that it has read once."""
-    find_delegations = store.find_delegations
-    kept: dict[str, Delegation] = {}
+    find_published = store.find_published
+    kept: dict[str, tuple[Record, ...]] = {}
 
-    def find_kept(tx: Tx, platform_domain_id: int, fqdns: Collection[str]) -> dict[str, Delegation]:
-        kept.update({**find_delegations(tx, platform_domain_id, fqdns), **kept})
+    def find_kept(
+        tx: Tx, platform_domain: PlatformDomain, fqdns: Collection[str]
+    ) -> dict[str, tuple[Record, ...]]:
+        kept.update({**find_published(tx, platform_domain, fqdns), **kept})
         return {fqdn: kept[fqdn] for fqdn in fqdns if fqdn in kept}
 
-    monkeypatch.setattr(store, "find_delegations", find_kept)
+    monkeypatch.setattr(store, "find_published", find_kept)
     with running_service(url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):

@@ -32,6 +32,10 @@ class DelegationBroken(ApiError):
     """
 
 
+class DelegationExists(ApiError):
+    """The name has nameservers, so it can't have records. Remove the nameservers first."""
+
+
 class ExpiredToken(ApiError):
     """The code of the program is wrong, used or too old (RFC 8628, section 3.5)."""
 
@@ -122,6 +126,14 @@ class RateLimited(ApiError):
     """
 
 
+class RecordsExist(ApiError):
+    """The name has records, so it can't have nameservers. Remove the records first."""
+
+
+class RecordsNotAllowed(ApiError):
+    """The platform domain accepts no records. Names that have records keep them."""
+
+
 class RegistrationClosed(ApiError):
     """The platform domain takes no registrations, or closes."""
 
@@ -199,7 +211,7 @@ class TokenNotFound(ApiError):
 
 
 class TokenRestricted(ApiError):
-    """The token is restricted to other networks or names, or would exceed its `daily_credits`.
+    """The token is restricted to other networks, names or records, or would exceed its `daily_credits`.
     `details.restriction` names the restriction.
     """
 
@@ -237,6 +249,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "clock_implausible": ClockImplausible,
     "conflict": Conflict,
     "delegation_broken": DelegationBroken,
+    "delegation_exists": DelegationExists,
     "expired_token": ExpiredToken,
     "free_quota_exceeded": FreeQuotaExceeded,
     "idempotency_in_progress": IdempotencyInProgress,
@@ -259,6 +272,8 @@ BY_CODE: dict[str, type[ApiError]] = {
     "precondition_failed": PreconditionFailed,
     "price_changed": PriceChanged,
     "rate_limited": RateLimited,
+    "records_exist": RecordsExist,
+    "records_not_allowed": RecordsNotAllowed,
     "registration_closed": RegistrationClosed,
     "registration_mode_not_allowed": RegistrationModeNotAllowed,
     "renewal_not_available": RenewalNotAvailable,

@@ -38,6 +38,7 @@ from sublet_client.models import (
     Payment,
     PlatformDomain,
     ProvisionAnswer,
+    RecordsAnswer,
     RegisterAnswer,
     Removed,
     RenewAnswer,
@@ -287,6 +288,7 @@ class TokensMethods:
                 "account:read",
                 "subdomains:read",
                 "subdomains:write",
+                "records:write",
                 "credits:spend",
                 "tickets:read",
                 "tickets:write",
@@ -298,6 +300,7 @@ class TokensMethods:
         names: Sequence[str] | UnsetType | None = UNSET,
         domains: Sequence[str] | UnsetType | None = UNSET,
         networks: Sequence[str] | UnsetType | None = UNSET,
+        record_names: Sequence[str] | UnsetType | None = UNSET,
         daily_credits: int | UnsetType | None = UNSET,
         expires_at: datetime | None = None,
         organization_id: int | None = None,
@@ -316,6 +319,9 @@ class TokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
+            record_names: The owners of records that the token may change, relative to the name, such as
+                `_acme-challenge`. `_acme-challenge.*` stands for all that begin with `_acme-challenge.`.
+                Not with the scope `subdomains:write`. Null: all owners.
             daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the
                 token without an end.
@@ -337,6 +343,7 @@ class TokensMethods:
                     names=nullable(names),
                     domains=nullable(domains),
                     networks=nullable(networks),
+                    record_names=nullable(record_names),
                     daily_credits=nullable(daily_credits),
                     expires_at=expires_at,
                     organization_id=organization_id,
@@ -376,6 +383,7 @@ class TokensMethods:
                 "account:read",
                 "subdomains:read",
                 "subdomains:write",
+                "records:write",
                 "credits:spend",
                 "tickets:read",
                 "tickets:write",
@@ -387,6 +395,7 @@ class TokensMethods:
         names: Sequence[str] | UnsetType | None = UNSET,
         domains: Sequence[str] | UnsetType | None = UNSET,
         networks: Sequence[str] | UnsetType | None = UNSET,
+        record_names: Sequence[str] | UnsetType | None = UNSET,
         daily_credits: int | UnsetType | None = UNSET,
         expires_at: datetime | None = None,
         idempotency_key: str | None = None,
@@ -404,6 +413,9 @@ class TokensMethods:
                 Null: all names.
             domains: The platform domains whose names the token is for. Null: all platform domains.
             networks: The networks from which the token may be used, in CIDR notation. Null: all networks.
+            record_names: The owners of records that the token may change, relative to the name, such as
+                `_acme-challenge`. `_acme-challenge.*` stands for all that begin with `_acme-challenge.`.
+                Not with the scope `subdomains:write`. Null: all owners.
             daily_credits: The maximum number of credits spent within 24 hours. Null: no limit.
             expires_at: RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the
                 token without an end.
@@ -424,6 +436,7 @@ class TokensMethods:
                     names=nullable(names),
                     domains=nullable(domains),
                     networks=nullable(networks),
+                    record_names=nullable(record_names),
                     daily_credits=nullable(daily_credits),
                     expires_at=expires_at,
                 ),
@@ -857,14 +870,16 @@ class SubdomainsMethods:
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         confirm: bool | None = None,
         max_credits: int | None = None,
+        records: Sequence[RecordSetBody] | None = None,
         idempotency_key: str | None = None,
     ) -> RegisterAnswer:
         """Register a subdomain.
 
         Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the
         name costs credits, the first answer is a quote (402) and registers nothing; the same request with
-        `confirm`: true completes it. The answer waits up to a second for the DNS: `status` active means
-        that the name server answers with the delegation.
+        `confirm`: true completes it. Instead of nameservers the name may get records, which need the scope
+        `records:write` too. The answer waits up to a second for the DNS: `status` active means that the
+        name server answers with the delegation or the records.
 
         Args:
             label: A label, as a U-label or an A-label.
@@ -875,12 +890,13 @@ class SubdomainsMethods:
             coupon_code: A coupon.
             confirm: True completes a paid request, after its quote.
             max_credits: The maximum charge. A higher price is refused with `price_changed` and a new quote.
+            records: The RRsets, in any order.
 
         Raises:
             PaymentConfirmationRequired, InsufficientCredits, AccountSuspended, RegistrationClosed,
-                RegistrationModeNotAllowed, FreeQuotaExceeded, SignInRequired, PlatformDomainNotFound,
-                SubdomainUnavailable, PriceChanged, ValidationFailed, DelegationBroken, ClockImplausible:
-                and what every call raises.
+                RecordsNotAllowed, RegistrationModeNotAllowed, FreeQuotaExceeded, SignInRequired,
+                PlatformDomainNotFound, SubdomainUnavailable, PriceChanged, ValidationFailed,
+                DelegationBroken, ClockImplausible: and what every call raises.
         """
         return self._transport.run(
             Call(
@@ -900,6 +916,7 @@ class SubdomainsMethods:
                     registration_mode=registration_mode,
                     confirm=confirm,
                     max_credits=max_credits,
+                    records=records,
                 ),
                 headers=given(**{"idempotency-key": idempotency_key}),
             )
@@ -1017,7 +1034,7 @@ class SubdomainsMethods:
                 no DS records.
 
         Raises:
-            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended,
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, SubdomainSuspended, RecordsExist,
                 PreconditionFailed, ValidationFailed, DelegationBroken: and what every call raises.
         """
         return self._transport.run(
@@ -1138,10 +1155,10 @@ class SubdomainsMethods:
     def delegation(self, fqdn: str) -> DelegationAnswer:
         """Get the answers of the name servers for a subdomain.
 
-        Returns a name's delegation as it is stored, as it was last published, and as each name server of
-        the parent zone answers now, with a sentence for every difference. The name may be in the user's
-        trash. All servers are queried at the same time; the entry of a server that doesn't answer within
-        three seconds has an `error`.
+        Returns a name's delegation or records as they are stored, as they were last published, and as each
+        name server of the parent zone answers now, with a sentence for every difference. The name may be in
+        the user's trash. All servers are queried at the same time; the entry of a server that doesn't
+        answer within three seconds has an `error`.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1379,6 +1396,195 @@ class SubdomainsMethods:
                 path_of("/subdomains/{fqdn}/automatic-ds", fqdn=fqdn),
                 member(AutomaticDs, "automatic_ds"),
                 body=given(enabled=enabled, bootstrap=bootstrap),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+
+class RecordsMethods:
+    """The records of names that have no nameservers."""
+
+    def __init__(self, transport: SyncTransport) -> None:
+        self._transport = transport
+
+    def get(self, fqdn: str, *, name: str | None = None, type: str | None = None) -> RecordsAnswer:
+        """Get the records of a subdomain.
+
+        Returns the RRsets at and below the name, in canonical form. A name with nameservers has none.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            name: Only RRsets at this owner, such as `@`.
+            type: Only RRsets of this type.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+        """
+        return self._transport.run(
+            Call(
+                "get_records",
+                "GET",
+                path_of("/subdomains/{fqdn}/records", fqdn=fqdn),
+                whole(RecordsAnswer),
+                query=given(name=name, type=type),
+            )
+        )
+
+    def get_tagged(
+        self, fqdn: str, *, name: str | None = None, type: str | None = None
+    ) -> Tagged[RecordsAnswer]:
+        """Get the records of a subdomain, with its entity tag for `if_match` of a change."""
+        return self._transport.run(
+            tagged(
+                Call(
+                    "get_records",
+                    "GET",
+                    path_of("/subdomains/{fqdn}/records", fqdn=fqdn),
+                    whole(RecordsAnswer),
+                    query=given(name=name, type=type),
+                )
+            )
+        )
+
+    def replace(
+        self,
+        fqdn: str,
+        records: Sequence[RecordSetBody],
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> RecordsAnswer:
+        """Replace all records.
+
+        The RRsets that are not sent are removed. An empty list removes all.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            records: The RRsets, in any order.
+
+        Raises:
+            AccountSuspended, SignInRequired, RecordsNotAllowed, NotFound, SubdomainNotFound,
+                SubdomainSuspended, DelegationExists, PreconditionFailed, ValidationFailed: and what every
+                call raises.
+        """
+        return self._transport.run(
+            Call(
+                "replace_records",
+                "PUT",
+                path_of("/subdomains/{fqdn}/records", fqdn=fqdn),
+                whole(RecordsAnswer),
+                body=given(records=records),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+    def change(
+        self,
+        fqdn: str,
+        records: Sequence[RecordSetBody],
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> RecordsAnswer:
+        """Change some records.
+
+        Each RRset that is sent replaces the RRset with the same owner and type, all or none of them. An
+        RRset with an empty list of values is removed. The others stay.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            records: The RRsets, in any order.
+
+        Raises:
+            AccountSuspended, SignInRequired, RecordsNotAllowed, NotFound, SubdomainNotFound,
+                SubdomainSuspended, DelegationExists, PreconditionFailed, ValidationFailed: and what every
+                call raises.
+        """
+        return self._transport.run(
+            Call(
+                "change_records",
+                "PATCH",
+                path_of("/subdomains/{fqdn}/records", fqdn=fqdn),
+                whole(RecordsAnswer),
+                body=given(records=records),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+    def set(
+        self,
+        fqdn: str,
+        name: str,
+        type: str,
+        values: Sequence[str],
+        *,
+        ttl: int | None = None,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> RecordsAnswer:
+        """Set one RRset.
+
+        Replaces the RRset with this owner and type, or adds it.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            name: The owner, relative to the name: `@` for the name itself, `www`, `*`.
+            type: The type, in any case.
+            values: The values in the presentation form of zone files. A TXT value may be sent without
+                quotation marks.
+            ttl: The TTL in seconds, by default 300.
+
+        Raises:
+            AccountSuspended, SignInRequired, RecordsNotAllowed, NotFound, SubdomainNotFound,
+                SubdomainSuspended, DelegationExists, PreconditionFailed, ValidationFailed: and what every
+                call raises.
+        """
+        return self._transport.run(
+            Call(
+                "set_record",
+                "PUT",
+                path_of("/subdomains/{fqdn}/records/{name}/{type}", fqdn=fqdn, name=name, type=type),
+                whole(RecordsAnswer),
+                body=given(values=values, ttl=ttl),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+    def remove(
+        self,
+        fqdn: str,
+        name: str,
+        type: str,
+        *,
+        idempotency_key: str | None = None,
+        if_match: str | None = None,
+    ) -> RecordsAnswer:
+        """Remove one RRset.
+
+        Succeeds too if there is no such RRset.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            name: The owner, relative to the name: `@` for the name itself, `www`, `*`.
+            type: The type, in any case.
+
+        Raises:
+            AccountSuspended, SignInRequired, RecordsNotAllowed, NotFound, SubdomainNotFound,
+                SubdomainSuspended, DelegationExists, PreconditionFailed, ValidationFailed: and what every
+                call raises.
+        """
+        return self._transport.run(
+            Call(
+                "remove_record",
+                "DELETE",
+                path_of("/subdomains/{fqdn}/records/{name}/{type}", fqdn=fqdn, name=name, type=type),
+                whole(RecordsAnswer),
+                body=given(),
                 headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )

@@ -182,7 +182,11 @@ class Mode(Model, frozen=True, kw_only=True):
 
 
 class PlatformDomain(Model, frozen=True, kw_only=True):
-    """A platform domain with its rules."""
+    """A platform domain with its rules.
+
+    `record_types` are the types of records that names may have instead of nameservers. It is empty
+        if names can't have records.
+    """
 
     id: int
     domain: str
@@ -194,6 +198,7 @@ class PlatformDomain(Model, frozen=True, kw_only=True):
     nameservers_min: int
     nameservers_max: int
     label_length_min: int
+    record_types: tuple[str, ...]
     modes: tuple[Mode, ...]
     renewal_window_days: int
     grace_days: int
@@ -224,6 +229,7 @@ class TokenDetail(Model, frozen=True, kw_only=True):
     names: tuple[str, ...] | None
     domains: tuple[str, ...] | None
     networks: tuple[str, ...] | None
+    record_names: tuple[str, ...] | None
     daily_credits: int | None
     organization_id: int
     created_at: datetime
@@ -340,7 +346,7 @@ class Subdomain(Model, frozen=True, kw_only=True):
 
 class Provisioning(Model, frozen=True, kw_only=True):
     """The state of a publication. `status` is `published` once the primary has answered with exactly this
-    delegation.
+    delegation, or these records.
 
         `servers` is the number of the zone's name servers. `servers_current` is the number of those
             that are known to have the last change.
@@ -424,16 +430,30 @@ class RenewAnswer(Model, frozen=True, kw_only=True):
     renewal: Renewal
 
 
-class StoredDelegation(Model, frozen=True, kw_only=True):
-    """The stored delegation.
+class RecordSet(Model, frozen=True, kw_only=True):
+    """An RRset at or below a name. `name` is relative: `@` for the name itself, or labels such as `www`.
 
-    `generation` increases with each change that the DNS must follow. The delegation is published
-        once `published_generation` equals it.
+    `values` are in the presentation form of zone files (RFC 1035, section 5.1), with absolute
+        names.
+    """
+
+    name: str
+    type: str
+    ttl: int
+    values: tuple[str, ...]
+
+
+class StoredDelegation(Model, frozen=True, kw_only=True):
+    """The stored delegation, or the stored records.
+
+    `generation` increases with each change that the DNS must follow. The change is published once
+        `published_generation` equals it.
     """
 
     nameservers: tuple[str, ...]
     glue: tuple[Glue, ...]
     ds_records: tuple[Ds, ...]
+    records: tuple[RecordSet, ...]
     generation: int
 
 
@@ -452,7 +472,7 @@ class ParentServer(Model, frozen=True, kw_only=True):
     """The current answer of a name server of the parent zone. Without an answer `error` says why, and the
     other members are null.
 
-        `difference` is null if the answer matches the stored delegation.
+        `difference` is null if the answer matches what is stored.
     """
 
     server: str
@@ -461,16 +481,17 @@ class ParentServer(Model, frozen=True, kw_only=True):
     nameservers: tuple[str, ...] | None
     glue: tuple[Glue, ...] | None
     ds_records: tuple[Ds, ...] | None
+    records: tuple[RecordSet, ...] | None
     matches: bool | None
     difference: str | None
     error: str | None
 
 
 class Delegation(Model, frozen=True, kw_only=True):
-    """A delegation as it is stored, as it was published, and as it is served.
+    """A delegation, or records, as they are stored, as they were published, and as they are served.
 
-    `in_agreement` is true if every server answered with exactly the stored delegation, or with
-        nothing for a name that shouldn't be in
+    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for
+        a name that shouldn't be in
     the DNS.
     """
 
@@ -485,6 +506,13 @@ class DelegationAnswer(Model, frozen=True, kw_only=True):
     """The delegation of a subdomain, and the state of its publication."""
 
     delegation: Delegation
+    provisioning: Provisioning
+
+
+class RecordsAnswer(Model, frozen=True, kw_only=True):
+    """The records of a name, sorted by owner and type, and the state of their publication."""
+
+    records: tuple[RecordSet, ...]
     provisioning: Provisioning
 
 

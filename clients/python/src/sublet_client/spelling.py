@@ -22,6 +22,7 @@ SCOPES = (
     "account:read",
     "subdomains:read",
     "subdomains:write",
+    "records:write",
     "credits:spend",
     "tickets:read",
     "tickets:write",

@@ -62,6 +62,7 @@ TOKEN_EXAMPLE: dict[str, Any] = {
     "names": ["*.example.net"],
     "domains": None,
     "networks": ["198.51.100.0/24"],
+    "record_names": None,
     "daily_credits": None,
     "organization_id": 1,
     "created_at": NOW,
@@ -87,6 +88,7 @@ class TokenDetailShape(Shape):
         "names",
         "domains",
         "networks",
+        "record_names",
         "daily_credits",
         "expires_at",
         "revoked_at",
@@ -98,6 +100,7 @@ class TokenDetailShape(Shape):
     names: list[str] | None
     domains: list[HostName] | None
     networks: list[str] | None
+    record_names: list[str] | None
     daily_credits: Credits | None
     organization_id: Id
     created_at: Moment
@@ -155,6 +158,15 @@ Networks = Annotated[
         description="The networks from which the token may be used, in CIDR notation. Null: all networks.",
     ),
 ]
+RecordNames = Annotated[
+    list[Annotated[str, Meta(max_length=256)]],
+    Meta(
+        min_length=1,
+        max_length=ITEMS_MAX,
+        description="The owners of records that the token may change, relative to the name, such as `_acme-challenge`. `_acme-challenge.*` stands "
+        "for all that begin with `_acme-challenge.`. Not with the scope `subdomains:write`. Null: all owners.",
+    ),
+]
 DailyCredits = Annotated[
     int,
     Meta(
@@ -180,6 +192,7 @@ class ChangeTokenBody(Body):
     names: Names | UnsetType | None = UNSET
     domains: Domains | UnsetType | None = UNSET
     networks: Networks | UnsetType | None = UNSET
+    record_names: RecordNames | UnsetType | None = UNSET
     daily_credits: DailyCredits | UnsetType | None = UNSET
     expires_at: ExpiresAt | UnsetType | None = UNSET
 

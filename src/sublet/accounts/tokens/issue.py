@@ -121,6 +121,7 @@ def issue_token(
     names: Sequence[str] | None = None,
     domains: Sequence[str] | None = None,
     networks: Sequence[str] | None = None,
+    record_names: Sequence[str] | None = None,
     daily_credits: int | None = None,
     expires_in_days: int | None = None,
 ) -> IssuedToken:
@@ -150,6 +151,7 @@ def issue_token(
             names=_as_tuple(names),
             domains=_as_tuple(domains),
             networks=_as_tuple(networks),
+            record_names=_as_tuple(record_names),
             daily_credits=daily_credits,
             expires_at=expires_at,
         ),

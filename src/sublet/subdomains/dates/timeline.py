@@ -28,6 +28,7 @@ from sublet.subdomains.sweep.store import PastMilestone
 EVENTS = (
     "registered",
     "nameservers_updated",
+    "records_updated",
     "nameservers_removed",
     "ds_followed",
     "nameservers_followed",
@@ -57,6 +58,7 @@ EVENTS_BY_ACTION = {
     "subdomain.transfer": "transferred",
     "subdomain.restore": "restored",
     "subdomain.update_nameservers": "nameservers_updated",
+    "subdomain.update_records": "records_updated",
     "subdomain.follow_child": "ds_followed",
     "subdomain.follow_csync": "nameservers_followed",
     "subdomain.undelegate": "undelegated",

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from sublet.dns.difference import served_delegation
+from sublet.dns.difference import is_delegated, served_delegation
 from sublet.dns.parent_servers import query_servers
+from sublet.dns.records import sets_of_records
 from sublet.errors import (
     RateLimited,
     SubdomainNotFound,
@@ -37,27 +38,32 @@ from sublet.subdomains.shapes import (
     DsShape,
     GlueShape,
     ProvisioningShape,
+    RecordSetShape,
     delegation_members,
     provisioning_shape,
+    record_set_shape,
 )
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 
-_DELEGATION = {name: SUBDOMAIN_EXAMPLE[name] for name in ("nameservers", "glue", "ds_records")}
+_DELEGATION = {name: SUBDOMAIN_EXAMPLE[name] for name in ("nameservers", "glue", "ds_records")} | {
+    "records": []
+}
 
 
 Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zone.")]
 
 
 class StoredDelegationShape(Shape):
-    """The stored delegation.
+    """The stored delegation, or the stored records.
 
-    `generation` increases with each change that the DNS must follow. The delegation is published once `published_generation` equals it.
+    `generation` increases with each change that the DNS must follow. The change is published once `published_generation` equals it.
     """
 
     nameservers: list[HostName]
     glue: list[GlueShape]
     ds_records: list[DsShape]
+    records: list[RecordSetShape]
     generation: Count
 
 
@@ -73,7 +79,7 @@ class PublishedDelegationShape(Shape):
 class ParentServerShape(Shape):
     """The current answer of a name server of the parent zone. Without an answer `error` says why, and the other members are null.
 
-    `difference` is null if the answer matches the stored delegation.
+    `difference` is null if the answer matches what is stored.
     """
 
     server: HostName
@@ -82,15 +88,16 @@ class ParentServerShape(Shape):
     nameservers: list[HostName] | None
     glue: list[GlueShape] | None
     ds_records: list[DsShape] | None
+    records: list[RecordSetShape] | None
     matches: bool | None
     difference: str | None
     error: str | None
 
 
 class DelegationShape(Shape):
-    """A delegation as it is stored, as it was published, and as it is served.
+    """A delegation, or records, as they are stored, as they were published, and as they are served.
 
-    `in_agreement` is true if every server answered with exactly the stored delegation, or with nothing for a name that shouldn't be in
+    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for a name that shouldn't be in
     the DNS.
     """
 
@@ -113,7 +120,9 @@ def delegation_answer(
 ) -> DelegationAnswer:
     """Return the answer with a name's stored, published and served delegation, and its provisioning."""
     stored = StoredDelegationShape(
-        generation=subdomain.generation, **delegation_members(subdomain.delegation)
+        generation=subdomain.generation,
+        records=[record_set_shape(each) for each in subdomain.records],
+        **delegation_members(subdomain.delegation),
     )
     published = None
     if subdomain.published_at is not None:
@@ -142,9 +151,11 @@ def delegation_answer(
 
 def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape:
     answer = verdict.answer
-    members: dict[str, Any] = {"nameservers": None, "glue": None, "ds_records": None}
+    members: dict[str, Any] = dict.fromkeys(_DELEGATION)
     if verdict.error is None:
+        served = () if is_delegated(answer.records) else sets_of_records(fqdn, answer.records)
         members = delegation_members(served_delegation(fqdn, answer.records))
+        members["records"] = [record_set_shape(each) for each in served]
     return ParentServerShape(
         server=answer.server.server,
         role=answer.server.role,
@@ -201,7 +212,7 @@ def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape
 async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
     """Get the answers of the name servers for a subdomain.
 
-    Returns a name's delegation as it is stored, as it was last published, and as each name server of the parent zone answers now, with a
+    Returns a name's delegation or records as they are stored, as they were last published, and as each name server of the parent zone answers now, with a
     sentence for every difference. The name may be in the user's trash. All servers are queried at the same time; the entry of a server that
     doesn't answer within three seconds has an `error`.
     """
@@ -212,6 +223,7 @@ async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
             call.context.name_servers(before.platform_domain),
             before.platform_domain.domain,
             before.subdomain.fqdn,
+            before.desired,
             empty_owners=before.empty_owners,
         )
     # If the name changed during the queries, a server may have answered with the old delegation.

@@ -1,4 +1,4 @@
-"""Compare the answers of the parent zone's servers with a name's stored delegation (docs/spec-choices.md, "Delegation").
+"""Compare the answers of the zone's servers with what a name stores: a delegation, or records (docs/spec-choices.md, "Delegation").
 
 Users read the sentences, so these contain no addresses or settings of the operator.
 """
@@ -10,7 +10,7 @@ from sublet.dns.difference import describe_difference
 from sublet.dns.parent_servers import ParentServer, ServerAnswer
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
-from sublet.subdomains.lifecycle import is_delegated, is_published, provisioning_failed
+from sublet.subdomains.lifecycle import has_records, is_in_dns, is_published, provisioning_failed
 from sublet.subdomains.model import Subdomain
 
 FAILURES = {
@@ -23,20 +23,20 @@ FAILURES = {
 
 _ANSWERS = {
     "stored": (
-        "{servers} answers with the stored delegation of {fqdn}.",
-        "{servers} answer with the stored delegation of {fqdn}.",
+        "{servers} answers with the stored {content} of {fqdn}.",
+        "{servers} answer with the stored {content} of {fqdn}.",
     ),
     "absent": (
-        "{servers} has no delegation of {fqdn}, as intended.",
-        "{servers} have no delegation of {fqdn}, as intended.",
+        "{servers} has no {content} of {fqdn}, as intended.",
+        "{servers} have no {content} of {fqdn}, as intended.",
     ),
     "behind": (
         "{servers} does not have the last change of {fqdn} yet.",
         "{servers} do not have the last change of {fqdn} yet.",
     ),
     "different": (
-        "{servers} answers for {fqdn} with records that differ from the stored delegation.",
-        "{servers} answer for {fqdn} with records that differ from the stored delegation.",
+        "{servers} answers for {fqdn} with records that differ from the stored {content}.",
+        "{servers} answer for {fqdn} with records that differ from the stored {content}.",
     ),
     "present": (
         "{servers} has records of {fqdn}, which should not be in the DNS.",
@@ -50,28 +50,28 @@ _ANSWERS = {
 """The sentences for one server and for several servers with the same verdict, by `_kind`."""
 
 _ALL_AGREE = {
-    "delegated": (
-        "The name server answers with the stored delegation of {fqdn}.",
-        "All {count} name servers answer with the stored delegation of {fqdn}.",
+    "published": (
+        "The name server answers with the stored {content} of {fqdn}.",
+        "All {count} name servers answer with the stored {content} of {fqdn}.",
     ),
-    "undelegated": (
+    "empty": (
         "{fqdn} has no nameservers, so the name server has no delegation of it.",
         "{fqdn} has no nameservers, so all {count} name servers have no delegation of it.",
     ),
     "trashed": (
-        "{fqdn} is in the trash, so the name server has no delegation of it.",
-        "{fqdn} is in the trash, so all {count} name servers have no delegation of it.",
+        "{fqdn} is in the trash, so the name server has no {content} of it.",
+        "{fqdn} is in the trash, so all {count} name servers have no {content} of it.",
     ),
     "suspended": (
-        "{fqdn} is suspended, so the name server has no delegation of it.",
-        "{fqdn} is suspended, so all {count} name servers have no delegation of it.",
+        "{fqdn} is suspended, so the name server has no {content} of it.",
+        "{fqdn} is suspended, so all {count} name servers have no {content} of it.",
     ),
 }
-"""The sentences for one server and for several servers if all servers agree with the stored delegation, by `_state`."""
+"""The sentences for one server and for several servers if all servers agree with what is stored, by `_state`. `content` is delegation or records."""
 
 _ADVICE = {
-    "delegated": "No action is needed.",
-    "undelegated": "Send PUT /subdomains/{fqdn}/nameservers to set nameservers.",
+    "published": "No action is needed.",
+    "empty": "Send PUT /subdomains/{fqdn}/nameservers to set nameservers, or PUT /subdomains/{fqdn}/records to set records.",
     "trashed": "Send POST /subdomains/{fqdn}/restore to restore it.",
     "suspended": "Open a ticket to ask for a review.",
 }
@@ -103,7 +103,7 @@ class ServerVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ServedReport:
-    """The verdicts on all servers, and a summary with advice. `in_agreement` is True if all servers answered with exactly the stored delegation."""
+    """The verdicts on all servers, and a summary with advice. `in_agreement` is True if all servers answered with exactly what is stored."""
 
     servers: tuple[ServerVerdict, ...]
     in_agreement: bool
@@ -159,7 +159,7 @@ def _verdict(
     published_serial: int | None,
     first: ServerAnswer | None,
 ) -> ServerVerdict:
-    """Return the verdict on one answer. `first` is the primary's answer if it matches the stored delegation."""
+    """Return the verdict on one answer. `first` is the primary's answer if it matches what is stored."""
     if answer.failure is not None or answer.serial is None:
         return ServerVerdict(answer, None, error=FAILURES[answer.failure or "bad_response"])
     if difference is None:
@@ -190,9 +190,10 @@ def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: s
     state, fqdn = _state(subdomain), subdomain.fqdn
     in_agreement = all(each.matches for each in verdicts)
     if in_agreement:
-        answers = _ALL_AGREE[state][len(verdicts) > 1].format(fqdn=fqdn, count=len(verdicts))
+        sentence = _ALL_AGREE[state][len(verdicts) > 1]
+        answers = sentence.format(fqdn=fqdn, count=len(verdicts), content=_content(subdomain))
     else:
-        answers = _describe_answers(fqdn, state, verdicts)
+        answers = _describe_answers(subdomain, state, verdicts)
     if provisioning_failed(subdomain):
         return f"{answers} The last change is not published. {subdomain.provision_error}"
     if pending:
@@ -202,20 +203,26 @@ def _summary(subdomain: Subdomain, verdicts: Sequence[ServerVerdict], pending: s
 
 def _state(subdomain: Subdomain) -> str:
     """Return the key of a name's state in `_ALL_AGREE` and `_ADVICE`."""
-    if is_delegated(subdomain):
-        return "delegated"
+    if is_in_dns(subdomain):
+        return "published"
     if subdomain.suspended_at is not None:
         return "suspended"
-    return "undelegated" if subdomain.trashed_at is None else "trashed"
+    return "empty" if subdomain.trashed_at is None else "trashed"
 
 
-def _describe_answers(fqdn: str, state: str, verdicts: Sequence[ServerVerdict]) -> str:
+def _content(subdomain: Subdomain) -> str:
+    return "records" if has_records(subdomain) else "delegation"
+
+
+def _describe_answers(subdomain: Subdomain, state: str, verdicts: Sequence[ServerVerdict]) -> str:
     """Return a sentence for each group of servers with the same verdict, the primary's group first."""
     groups: dict[str, list[str]] = {}
     for each in verdicts:
         groups.setdefault(_kind(state, each), []).append(each.answer.server.server)
     return " ".join(
-        _ANSWERS[kind][len(servers) > 1].format(servers=", ".join(servers), fqdn=fqdn)
+        _ANSWERS[kind][len(servers) > 1].format(
+            servers=", ".join(servers), fqdn=subdomain.fqdn, content=_content(subdomain)
+        )
         for kind, servers in groups.items()
     )
 
@@ -226,7 +233,7 @@ def _kind(state: str, verdict: ServerVerdict) -> str:
         return verdict.answer.failure or "bad_response"
     if verdict.cause == "behind":
         return "behind"
-    if state == "delegated":
+    if state == "published":
         return "stored" if verdict.matches else "different"
     return "absent" if verdict.matches else "present"
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import dns.rdata
 import dns.rdatatype
 
 from sublet.dns.names import NAME_OCTETS_MAX, InvalidName, is_at_or_below, shown
@@ -55,10 +56,15 @@ def check_records(
     platform_domain: PlatformDomain,
     *,
     field: str = "records",
+    stored: Sequence[RecordSet] | None = None,
 ) -> tuple[tuple[RecordSet, ...], tuple[FieldError, ...]]:
     """Return the RRsets of the canonical name `fqdn` in canonical form, sorted by owner and type, and all errors.
 
     Use the RRsets only if there are no errors. `field` is the name of the list in the errors (`records[2].values[0]`).
+
+    With `stored`, the entries change these RRsets, and the result has those that stay, too. An entry without values then removes the RRset
+    of its owner and type. An RRset that stays may be older than the settings of the platform domain, so only the limits of the whole list
+    and the errors between RRsets count it.
 
     If a limit of the whole list is exceeded, this is the only error (`too_many_records`). Otherwise the errors have the order of the
     entries: the owner (`record_invalid`), the type and the TTL (`value_invalid`), the values (`required`, `too_many_records`,
@@ -68,6 +74,7 @@ def check_records(
     Not checked: `platform_domain.records`, the name's nameservers, and that the hosts in values exist.
     """
     too_many = _exceeded_limit(entries, platform_domain)
+    is_change = stored is not None
     if too_many is not None:
         return (), (FieldError(field, "too_many_records", too_many),)
     errors: list[FieldError] = []
@@ -75,7 +82,9 @@ def check_records(
     sets: list[RecordSet] = []
     octets = 0
     for index, entry in enumerate(entries):
-        found, octets_of_set = _check_set(fqdn, entry, platform_domain, f"{field}[{index}]", errors)
+        found, octets_of_set = _check_set(
+            fqdn, entry, platform_domain, f"{field}[{index}]", errors, may_remove=is_change
+        )
         octets += octets_of_set
         if found is None:
             continue
@@ -85,8 +94,18 @@ def check_records(
             errors.append(FieldError(f"{field}[{index}]", "record_duplicate", message))
             continue
         index_by_key[key] = index
-        sets.append(found)
-    errors += _check_aliases(fqdn, index_by_key, field)
+        if found.values:
+            sets.append(found)
+    kept = [each for each in stored or () if (each.name, each.type) not in index_by_key]
+    sets += kept
+    octets += sum(_octets(each) for each in kept)
+    if kept and len(sets) > platform_domain.record_sets_max:
+        message = f"The name would have {len(sets)} RRsets. The maximum is {platform_domain.record_sets_max}. Remove some."
+        errors.append(FieldError(field, "too_many_records", message))
+    fields = {key: f"{field}[{index}]" for key, index in index_by_key.items()}
+    errors += _check_aliases(
+        fqdn, {(each.name, each.type): fields.get((each.name, each.type), field) for each in sets}
+    )
     if octets > platform_domain.record_octets_max:
         message = f"The values have {octets} octets together. The maximum is {platform_domain.record_octets_max}. Remove some."
         errors.append(FieldError(field, "too_many_records", message))
@@ -179,10 +198,26 @@ def _exceeded_limit(entries: Sequence[RecordSetInput], platform_domain: Platform
     return None
 
 
+def _octets(stored: RecordSet) -> int:
+    """Return the octets of the rdata of a stored RRset."""
+    return sum(len(dns.rdata.from_text("IN", stored.type, value).to_wire() or b"") for value in stored.values)
+
+
 def _check_set(
-    fqdn: str, entry: RecordSetInput, platform_domain: PlatformDomain, field: str, errors: list[FieldError]
+    fqdn: str,
+    entry: RecordSetInput,
+    platform_domain: PlatformDomain,
+    field: str,
+    errors: list[FieldError],
+    *,
+    may_remove: bool,
 ) -> tuple[RecordSet | None, int]:
-    """Return an RRset in canonical form, and its octets. It is None if its owner or type is wrong."""
+    """Return an RRset in canonical form, and its octets. It is None if its owner or type is wrong.
+
+    With `may_remove` an entry without values is an RRset without values. Only its owner and type have to exist.
+    """
+    if may_remove and not entry.values:
+        return _check_removal(fqdn, entry, platform_domain, field, errors), 0
     owner = type_name = None
     try:
         owner = _check_owner(fqdn, entry.name, platform_domain)
@@ -205,6 +240,21 @@ def _check_set(
         return None, octets
     _check_owner_of_type(fqdn, owner, type_name, values, field, errors)
     return RecordSet(owner, type_name, ttl_seconds, tuple(sorted(values))), octets
+
+
+def _check_removal(
+    fqdn: str, entry: RecordSetInput, platform_domain: PlatformDomain, field: str, errors: list[FieldError]
+) -> RecordSet | None:
+    owner = type_name = None
+    try:
+        owner = parse_owner(fqdn, entry.name, platform_domain.domain)
+    except InvalidName as error:
+        errors.append(FieldError(f"{field}.name", "record_invalid", str(error)))
+    try:
+        type_name = parse_type(entry.type)
+    except InvalidValue as error:
+        errors.append(FieldError(f"{field}.type", error.code, str(error)))
+    return None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())
 
 
 def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain) -> str:
@@ -280,10 +330,13 @@ def _check_owner_of_type(
         errors.append(FieldError(f"{field}.values", "record_invalid", message))
 
 
-def _check_aliases(fqdn: str, index_by_key: Mapping[tuple[str, str], int], field: str) -> list[FieldError]:
-    """Return the errors of CNAME records that are not alone (RFC 1034, section 3.6.2)."""
+def _check_aliases(fqdn: str, fields: Mapping[tuple[str, str], str]) -> list[FieldError]:
+    """Return the errors of CNAME records that are not alone (RFC 1034, section 3.6.2).
+
+    `fields` has the name of each RRset in errors, by owner and type.
+    """
     types_by_owner: dict[str, list[str]] = defaultdict(list)
-    for owner, type_name in sorted(index_by_key):
+    for owner, type_name in sorted(fields):
         types_by_owner[owner].append(type_name)
     errors = []
     for owner, types in types_by_owner.items():
@@ -291,5 +344,5 @@ def _check_aliases(fqdn: str, index_by_key: Mapping[tuple[str, str], int], field
         if len(others) < len(types) and others:
             listed = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
             message = f"A CNAME must be alone at {shown_owner(fqdn, owner)}. Remove its {listed} records, or put the CNAME at another name."
-            errors.append(FieldError(f"{field}[{index_by_key[owner, 'CNAME']}]", "cname_not_alone", message))
+            errors.append(FieldError(fields[owner, "CNAME"], "cname_not_alone", message))
     return errors

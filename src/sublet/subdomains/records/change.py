@@ -1,0 +1,117 @@
+"""Change the records of a name (docs/records.md): replace all RRsets, or those that are given."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sublet import audit
+from sublet.accounts.find import lock_holder
+from sublet.audit import Actor
+from sublet.credits.model import Outcome
+from sublet.db import Tx
+from sublet.dns.types import RecordSet, RecordSetInput
+from sublet.errors import (
+    DelegationExists,
+    RecordsNotAllowed,
+    TokenRestricted,
+    validation_failed,
+)
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains import store
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.lifecycle import has_nameserver
+from sublet.subdomains.model import Subdomain
+from sublet.subdomains.records.rule import check_records
+
+CHANGE = "subdomain.update_records"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecords:
+    """The unchecked RRsets of a request. `replaces_all` removes the RRsets that are not given.
+
+    Otherwise an RRset without values is removed, and those that are not given stay. `field` is the name of the list in errors.
+    """
+
+    record_sets: tuple[RecordSetInput, ...]
+    replaces_all: bool = False
+    field: str = "records"
+
+
+def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords) -> Outcome:
+    """Change the records of a name, and have them published.
+
+    Unchanged records are published again if the last attempt failed.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainSuspended: the operator suspended the name.
+        DelegationExists: the name has nameservers.
+        RecordsNotAllowed: the platform domain accepts no records, and RRsets with values are given.
+        ValidationFailed: all invalid fields of the resulting records.
+        TokenRestricted: the token may not change the records at one of the owners that would change.
+    """
+    lock_holder(tx, actor)
+    subdomain = find_in_account(tx, actor, identifier)
+    refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    if has_nameserver(subdomain):
+        raise DelegationExists(
+            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first with PUT /subdomains/{subdomain.fqdn}/nameservers "
+            'and `"nameservers": []`, or add the records at the DNS provider of these nameservers.'
+        )
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
+    if any(each.values for each in command.record_sets):
+        refuse_without_records(platform_domain)
+    wanted = _resulting_records(subdomain, platform_domain, command)
+    before, after = set(subdomain.records), set(wanted)
+    refuse_restricted(actor, before ^ after)
+    if before != after or subdomain.provision_error is not None:
+        store.update_subdomain(tx, subdomain.id, **store.records_columns(wanted), **store.NEXT_GENERATION)
+        audit.record(
+            tx,
+            actor,
+            CHANGE,
+            subdomain.id,
+            before=_for_audit(before - after),
+            after=_for_audit(after - before),
+        )
+    return Outcome(subdomain.id)
+
+
+def refuse_without_records(platform_domain: PlatformDomain) -> None:
+    """Raise `RecordsNotAllowed` if the platform domain accepts no records."""
+    if platform_domain.records != "on":
+        raise RecordsNotAllowed(
+            f"Names under {platform_domain.domain} can't have records. Set nameservers instead, or ask the operator to allow records."
+        )
+
+
+def refuse_restricted(actor: Actor, changed: set[RecordSet]) -> None:
+    """Raise `TokenRestricted` if the token may not change one of these RRsets."""
+    refused = sorted({each.name for each in changed if not actor.restrictions.allows_record(each.name)})
+    if refused:
+        raise TokenRestricted(
+            f"This token may not change the records at {', '.join(refused)}. Change only the owners in its `record_names`, or use another token.",
+            details={"restriction": "record_names"},
+        )
+
+
+def _resulting_records(
+    subdomain: Subdomain, platform_domain: PlatformDomain, command: ChangeRecords
+) -> tuple[RecordSet, ...]:
+    """Return the RRsets of a name after a change, or raise `ValidationFailed`."""
+    stored = None if command.replaces_all else subdomain.records
+    wanted, errors = check_records(
+        subdomain.fqdn, command.record_sets, platform_domain, field=command.field, stored=stored
+    )
+    if errors:
+        raise validation_failed(errors)
+    return wanted
+
+
+def _for_audit(record_sets: Iterable[RecordSet]) -> dict[str, Any]:
+    ordered = sorted(record_sets, key=lambda each: (each.name, each.type))
+    return {"records": store.records_columns(ordered)["records"]}

@@ -1,0 +1,185 @@
+"""Records of names, over the real service and its name server (docs/records.md)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.error_triggers import new_user, unused_name
+from support.open_registry import opened
+from support.running_service import Registrant, RunningService
+
+SITE = {"name": "@", "type": "A", "ttl": 300, "values": ["8.8.4.4"]}
+WWW = {"name": "www", "type": "CNAME", "ttl": 300, "values": ["example.github.io."]}
+TEXT = {"name": "_acme-challenge", "type": "TXT", "ttl": 60, "values": ['"one"', '"two"']}
+NS = ["ns1.provider.example", "ns2.provider.example"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("records"), free_quota=200) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def user(shop: RunningService) -> Registrant:
+    return new_user(shop)
+
+
+def new_name(shop: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
+    fqdn = unused_name("records.test")
+    shop.register(user, fqdn, **({"records": list(records)} if records else {}))
+    return fqdn
+
+
+def answers(shop: RunningService, name: str, rdtype: str) -> list[str]:
+    return sorted(shop.dig(name, rdtype, "+short").splitlines())
+
+
+def refusal(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
+
+
+def test_a_name_works_with_records_from_its_registration(shop: RunningService, user: Registrant) -> None:
+    fqdn = unused_name("records.test")
+    added = shop.register(user, fqdn, records=[WWW, SITE])
+    assert added["subdomain"]["status"] == "active"
+    assert added["subdomain"]["nameservers"] == []
+    assert added["provisioning"]["status"] == "published"
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    assert answers(shop, f"www.{fqdn}", "CNAME") == ["example.github.io."]
+    found = shop.call(user, "GET", f"/subdomains/{fqdn}/records")
+    assert found.json()["records"] == [SITE, WWW]
+    assert found.json()["provisioning"]["generation"] == 1
+
+
+def test_records_are_replaced_changed_and_removed(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user)
+    path = f"/subdomains/{fqdn}/records"
+    assert shop.call(user, "GET", path).json()["records"] == []
+    put = shop.call(user, "PUT", path, {"records": [{**WWW, "name": f"WWW.{fqdn}."}, SITE]})
+    assert put.json()["records"] == [SITE, WWW]
+    assert put.json()["provisioning"]["status"] == "published"
+    patch = {"records": [{"name": "www", "type": "cname", "values": []}, {**TEXT, "values": ["one", "two"]}]}
+    assert shop.call(user, "PATCH", path, patch).json()["records"] == [SITE, TEXT]
+    assert answers(shop, f"_acme-challenge.{fqdn}", "TXT") == ['"one"', '"two"']
+    assert "NXDOMAIN" in shop.dig(f"www.{fqdn}", "CNAME")
+    one = shop.call(user, "PUT", f"{path}/*/TXT", {"values": ["any"]})
+    assert one.json()["records"][0] == {"name": "*", "type": "TXT", "ttl": 300, "values": ['"any"']}
+    assert answers(shop, f"else.{fqdn}", "TXT") == ['"any"']
+    for _ in range(2):
+        gone = shop.call(user, "DELETE", f"{path}/%2A/txt")
+        assert gone.json()["records"] == [SITE, TEXT]
+    assert shop.call(user, "GET", f"{path}?name=@").json()["records"] == [SITE]
+    assert shop.call(user, "GET", f"{path}?type=txt").json()["records"] == [TEXT]
+    cleared = shop.call(user, "PUT", path, {"records": []})
+    assert cleared.json()["records"] == []
+    assert cleared.json()["provisioning"]["status"] == "none"
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]["status"] == "inactive"
+    assert "NXDOMAIN" in shop.dig(fqdn, "A")
+
+
+def test_a_name_has_nameservers_or_records(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}"
+    refused = shop.call(user, "PUT", f"{path}/nameservers", {"nameservers": NS})
+    assert refusal(refused) == (409, "records_exist")
+    shop.call(user, "PUT", f"{path}/records", {"records": []})
+    assert shop.call(user, "PUT", f"{path}/nameservers", {"nameservers": NS}).status_code == 200
+    refused = shop.call(user, "PUT", f"{path}/records", {"records": [SITE]})
+    assert refusal(refused) == (409, "delegation_exists")
+    both = {"fqdn": unused_name("records.test"), "nameservers": NS, "records": [SITE]}
+    assert refusal(shop.call(user, "POST", "/subdomains", both)) == (422, "validation_failed")
+
+
+def test_a_platform_domain_without_records_refuses_them(shop: RunningService, user: Registrant) -> None:
+    fqdn = unused_name()
+    refused = shop.call(user, "POST", "/subdomains", {"fqdn": fqdn, "records": [SITE]})
+    assert refusal(refused) == (403, "records_not_allowed")
+    shop.register(user, fqdn)
+    refused = shop.call(user, "PUT", f"/subdomains/{fqdn}/records", {"records": [SITE]})
+    assert refusal(refused) == (403, "records_not_allowed")
+    assert shop.call(user, "PUT", f"/subdomains/{fqdn}/records", {"records": []}).status_code == 200
+
+
+def test_all_errors_are_listed_and_nothing_changes(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}/records"
+    wrong = [
+        {"name": "@", "type": "CNAME", "values": ["example.github.io."]},
+        {"name": "-", "type": "TXT", "values": ["x"], "ttl": 1},
+        {"name": "www", "type": "NS", "values": ["ns1.provider.example."]},
+        {"name": "www", "type": "A", "values": ["10.0.0.1", "8.8.4.4", "8.8.4.4"]},
+    ]
+    refused = shop.call(user, "PATCH", path, {"records": wrong})
+    assert refusal(refused) == (422, "validation_failed")
+    fields = [each["field"] for each in refused.json()["errors"]]
+    assert fields == [
+        "records[1].ttl", "records[2].type", "records[3].values[0]", "records[3].values[2]", "records[0]",
+    ]  # fmt: skip
+    assert shop.call(user, "GET", path).json()["records"] == [SITE]
+
+
+def test_if_match_compares_the_records(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}/records"
+    tag = shop.call(user, "GET", path).headers["etag"]
+    changed = shop.call(user, "PATCH", path, {"records": [WWW]}, If_Match=tag)
+    assert changed.status_code == 200
+    assert refusal(shop.call(user, "PATCH", path, {"records": [TEXT]}, If_Match=tag)) == (
+        412,
+        "precondition_failed",
+    )
+    unchanged = shop.call(user, "GET", path, If_None_Match=shop.call(user, "GET", path).headers["etag"])
+    assert unchanged.status_code == 304
+
+
+def test_a_token_for_certificates_changes_nothing_else(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}/records"
+    members = {
+        "name": "robot",
+        "scopes": ["records:write"],
+        "record_names": ["_acme-challenge", "_acme-challenge.*"],
+    }
+    token = shop.call(user, "POST", "/tokens", members).json()["secret"]
+    assert shop.call(token, "PATCH", path, {"records": [TEXT]}).status_code == 200
+    below = {**TEXT, "name": "_acme-challenge.www"}
+    assert shop.call(token, "PATCH", path, {"records": [below]}).status_code == 200
+    assert shop.call(token, "PUT", path, {"records": [SITE, below]}).status_code == 200
+    for body in ([{**SITE, "values": ["8.8.8.8"]}], [], [SITE, WWW, below]):
+        refused = shop.call(token, "PUT", path, {"records": body})
+        assert refusal(refused) == (403, "token_restricted"), body
+    assert refusal(shop.call(token, "GET", path)) == (403, "insufficient_scope")
+    assert shop.call(user, "GET", path).json()["records"] == [SITE, below]
+    wide = {**members, "scopes": ["records:write", "subdomains:write"]}
+    assert refusal(shop.call(user, "POST", "/tokens", wide)) == (422, "validation_failed")
+
+
+def test_records_follow_the_life_of_their_name(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE, WWW)
+    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
+    assert "NXDOMAIN" in shop.dig(fqdn, "A")
+    assert "NXDOMAIN" in shop.dig(f"www.{fqdn}", "CNAME")
+    restored = shop.call(user, "POST", f"/subdomains/{fqdn}/restore", {})
+    assert restored.json()["subdomain"]["status"] == "active"
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    shop.operator("subdomain", "suspend", fqdn, "--reason", "abuse")
+    assert "NXDOMAIN" in shop.dig(fqdn, "A")
+    refused = shop.call(user, "PUT", f"/subdomains/{fqdn}/records", {"records": []})
+    assert refusal(refused) == (409, "subdomain_suspended")
+    shop.operator("subdomain", "unsuspend", fqdn)
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    seen = shop.call(user, "GET", f"/subdomains/{fqdn}/delegation").json()["delegation"]
+    assert seen["in_agreement"]
+    assert seen["stored"]["records"] == seen["servers"][0]["records"] == [SITE, WWW]
+
+
+def test_a_nameserver_below_a_name_with_records_has_its_addresses(
+    shop: RunningService, user: Registrant
+) -> None:
+    fqdn = new_name(shop, user, {"name": "ns1", "type": "A", "values": ["8.8.4.4"]})
+    other = unused_name("records.test")
+    added = shop.register(user, other, nameservers=[f"ns1.{fqdn}", "ns2.provider.example"])
+    assert added["provisioning"]["warnings"] == []
+    assert "8.8.4.4" in shop.dig(other, "NS", "+noall", "+additional")
