@@ -157,7 +157,7 @@ def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[R
     )
     assert registry.subdomain(item.subdomain_id).published_generation == 1
     assert registry.read(published_owner_store.list_published_owners_by_subdomain, [item.subdomain_id]) == {
-        item.subdomain_id: {SHOP: True}
+        item.subdomain_id: {SHOP: (True, False)}
     }
 
 

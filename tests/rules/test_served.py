@@ -70,8 +70,12 @@ def test_a_delegation_that_should_not_exist() -> None:
     assert describe_difference(NAME, (), ()) is None
     left = Record(HOST, "A", 3600, "8.8.4.4")
     assert (
-        describe_difference(NAME, (), [left])
-        == f"{NAME} should not be in the DNS, but has glue {HOST} 8.8.4.4."
+        describe_difference(NAME, (), [left]) == f"{NAME} should not be in the DNS, but has {HOST} A 8.8.4.4."
+    )
+    nameserver = Record(NAME, "NS", 3600, "ns1.example.")
+    assert (
+        describe_difference(NAME, (), [nameserver, left])
+        == f"{NAME} should not be in the DNS, but has nameserver ns1.example and glue {HOST} 8.8.4.4."
     )
     many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
     text = describe_difference(NAME, (), many)
@@ -130,7 +134,7 @@ def test_all_servers_agree() -> None:
     [
         ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Send POST /subdomains/{NAME}/restore to restore it."),
         ({"suspended_at": NOW}, f"{NAME} is suspended, so all 2 name servers have no delegation of it. Open a ticket to ask for a review."),
-        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers."),
+        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers, or PUT /subdomains/{NAME}/records to set records."),
     ],
 )  # fmt: skip
 def test_servers_without_a_delegation_agree_with_an_undelegated_name(

@@ -285,6 +285,7 @@ def primary(
     secondaries: Sequence[Secondary] = (),
     address: tuple[str, int] | None = None,
     transfer_key: TsigKey | None = None,
+    records: bool = False,
 ) -> Iterator[NameServerProcess]:
     """Run a primary that signs its zone and accepts updates with its `key`, and stop it at the end."""
     host, port = address or free_address()
@@ -294,7 +295,7 @@ def primary(
     apex = apex or zone_apex(zone, host)
     folder.mkdir(parents=True, exist_ok=True)
     program = PRIMARIES[kind]
-    site = Site(apex, key, transfer_key, host, port, places_in(folder), tuple(secondaries))
+    site = Site(apex, key, transfer_key, host, port, places_in(folder), tuple(secondaries), records)
     config = program.configure_primary(site)
     server = NameServerProcess(kind, host, port, zone, key, transfer_key, folder, program, config)
     with _running(server):

@@ -93,20 +93,22 @@ def service_on(
     database_url: str | None = None,
     secondaries: Sequence[Secondary] = (),
     before: Callable[[PrimarySettings], PrimarySettings] = lambda section: section,
+    records: bool = False,
     **settings: Any,
 ) -> Iterator[ServiceOn]:
-    """Run a server of this kind, and a service that publishes `example.test` on it.
+    """Run a server of this kind, and a service that publishes `example.test` on it, with `records` also names with records.
 
     `before` may put a proxy in front of the server: it gets the settings of the primary and returns changed ones.
     """
     url = database_url or registry_address(folder)
+    allowed = ("--records", "on") if records else ()
     chosen = {"free_quota": 100_000, **settings}
     if kind == BUILT_IN:
         with running_service(url, **chosen) as service:
-            service.add_domain(ZONE)
+            service.add_domain(ZONE, *allowed)
             yield ServiceOn(service, None, frozenset())
         return
-    with primary(kind, folder / kind, ZONE, secondaries=secondaries) as server:
+    with primary(kind, folder / kind, ZONE, secondaries=secondaries, records=records) as server:
         first = frozenset(server.records())
         section = before(primary_settings(folder, server))
         with running_service(url, primaries=(section,), **chosen) as service:
@@ -116,7 +118,7 @@ def service_on(
                 for each in secondaries
                 for word in ("--secondary", f"{each.host}={each.address}:{each.port}")
             ]
-            service.add_domain(ZONE, "--primary", section.name, *options)
+            service.add_domain(ZONE, "--primary", section.name, *options, *allowed)
             yield ServiceOn(service, server, first)
 
 

@@ -87,7 +87,7 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     # The other publisher removes the records, and then the lost update is applied after all.
     assert _settle(on_primary, lost.fence, lost.next_fence) == "applied"
     owners = on_primary.read(published_owner_store.list_published_owners_by_subdomain, [item.subdomain_id])
-    assert owners == {item.subdomain_id: {SHOP: True}}
+    assert owners == {item.subdomain_id: {SHOP: (True, False)}}
     on_primary.advance(minutes=2)
     assert _begin(on_primary).items[0].new_owners == frozenset()
 

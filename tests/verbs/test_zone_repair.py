@@ -286,7 +286,11 @@ def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
     # The repair has seen no holder yet, because on PostgreSQL the two transactions don't see each other.
     for each in found.orphaned:
         registry.write(
-            published_owner_store.move_published_owner, each.owner, each.subdomain_id, each.subdomain_id
+            published_owner_store.move_published_owner,
+            each.owner,
+            each.subdomain_id,
+            each.subdomain_id,
+            has_records=False,
         )
     registry.write(store.republish, {each.subdomain_id for each in found.orphaned})
     return domain_id, ben

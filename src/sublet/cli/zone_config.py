@@ -86,7 +86,16 @@ def config(
     platform_domain = session.read(find_platform_domain, domain)
     apex = _with_addresses(session.read(_apex, platform_domain), address, secondaries)
     name = key_name(apex.zone)
-    site = Site(apex, _new_key(name), _new_key(f"{name}-transfer"), address, port, places, secondaries)
+    site = Site(
+        apex,
+        _new_key(name),
+        _new_key(f"{name}-transfer"),
+        address,
+        port,
+        places,
+        secondaries,
+        platform_domain.records == "on",
+    )
     machines = [
         _Machine("primary", f"The primary, {server.value}", configure(site)),
         *(each for secondary in secondaries for each in _secondary_machines(site, secondary)),

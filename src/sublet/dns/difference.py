@@ -26,7 +26,8 @@ def describe_difference(name: str, desired: Iterable[Record], served: Iterable[R
         return f"{name} should not be in the DNS, but has {_listed(extra, is_delegation=is_delegation)}."
     parts = [f"Missing: {_listed(missing, is_delegation=is_delegation)}."] if missing else []
     if extra:
-        parts.append(f"Not stored: {_listed(extra, is_delegation=is_delegation)}.")
+        stored = "delegation" if is_delegation else "records"
+        parts.append(f"Not in the stored {stored}: {_listed(extra, is_delegation=is_delegation)}.")
     parts += _other_ttls(
         [(wanted[key], found[key]) for key in wanted if key in found], is_delegation=is_delegation
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sublet.db import Tx
-from sublet.dns.types import PUBLISHED_TYPES, Record
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
@@ -22,11 +22,15 @@ CLOCK_MARGIN = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class OrphanedOwner:
-    """An owner with records of ours that must leave the zone. Publishing the row `subdomain_id` of the name `fqdn` deletes them."""
+    """An owner with records of ours that must leave the zone. Publishing the row `subdomain_id` of the name `fqdn` deletes them.
+
+    `has_records` is true if they may be of other types than those of a delegation.
+    """
 
     owner: str
     fqdn: str
     subdomain_id: int
+    has_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,9 @@ def check_zone(
     """
     zone = platform_domain.domain
     owners = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id)
+    with_records = set(
+        published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_with_records=True)
+    )
     names = _read_names(tx, platform_domain, transfer_began_at - CLOCK_MARGIN)
     former: dict[str, int] = {}
     apex_dnskeys: set[Record] = set()
@@ -98,10 +105,19 @@ def check_zone(
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
+        if platform_domain.records == "on":
+            with_records |= former.keys()
     ours = former | owners
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
     skipped = names.just_published | names.waiting.intersection(registrable_name(each, zone) for each in ours)
-    differences = compare_zone(live, names.desired, ours.keys(), ignored={fence_name(zone)}, skipped=skipped)
+    differences = compare_zone(
+        live,
+        names.desired,
+        ours.keys(),
+        with_records=with_records,
+        ignored={fence_name(zone)},
+        skipped=skipped,
+    )
     wrong = {*differences.missing, *(each.name for each in differences.different)}
     repairs = Repairs(
         names=names.count,
@@ -109,9 +125,9 @@ def check_zone(
         different=len(differences.different),
         foreign_records=len(differences.foreign),
         wrong_ids=tuple(sorted(names.ids[name] for name in wrong)),
-        orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, ours),
+        orphaned=_orphaned_owners(zone, {each.owner for each in differences.orphaned}, ours, with_records),
         reclaimed=_orphaned_owners(
-            zone, (each for each in former if registrable_name(each, zone) in skipped), former
+            zone, (each for each in former if registrable_name(each, zone) in skipped), former, with_records
         ),
         apex_dnskeys=tuple(sorted(apex_dnskeys)),
         is_settled=not names.just_published,
@@ -150,11 +166,12 @@ def _former_owners(
     stored as foreign, because a name also counts as published if its publication was given up.
     """
     zone = platform_domain.domain
+    types = PUBLISHED_TYPES if platform_domain.records == "on" else DELEGATION_TYPES
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
     found = {
         record.owner
         for record in live
-        if record.type in PUBLISHED_TYPES
+        if record.type in types
         and record.owner not in known
         and record.owner not in foreign
         # Any other owner was never ours, and no update could remove it.
@@ -166,5 +183,10 @@ def _former_owners(
     return {owner: newest[name] for owner in found if (name := registrable_name(owner, zone)) in newest}
 
 
-def _orphaned_owners(zone: str, owners: Iterable[str], rows: dict[str, int]) -> tuple[OrphanedOwner, ...]:
-    return tuple(OrphanedOwner(owner, registrable_name(owner, zone), rows[owner]) for owner in sorted(owners))
+def _orphaned_owners(
+    zone: str, owners: Iterable[str], rows: dict[str, int], with_records: Collection[str]
+) -> tuple[OrphanedOwner, ...]:
+    return tuple(
+        OrphanedOwner(owner, registrable_name(owner, zone), rows[owner], owner in with_records)
+        for owner in sorted(owners)
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sublet.dns.compare_records import matches
 from sublet.dns.names import ancestors
-from sublet.dns.types import PUBLISHED_TYPES, Record
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 
 ADDRESSES = frozenset({"A", "AAAA"})
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
@@ -46,18 +46,19 @@ def compare_zone(
     desired: Mapping[str, tuple[Record, ...]],
     ours: Collection[str],
     *,
+    with_records: Collection[str] = (),
     ignored: Collection[str] = (),
     skipped: Collection[str] = (),
 ) -> ZoneDifferences:
     """Compare a whole transferred zone with the desired records.
 
     `desired` maps each name to its records: a delegation, or records at and below the name. `ours` are the owners
-    that we published or may have published. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
+    that we published or may have published; those in `with_records` may have records of other types than those of a delegation. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
     being changed: all records at or below them are left out.
 
-    A live record of a type in `PUBLISHED_TYPES` belongs to the desired names that have a record at its owner. A record
-    that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign.
-    All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3). The
+    A live record of a type in `DELEGATION_TYPES`, or in `PUBLISHED_TYPES` at an owner in `with_records`, belongs to the desired names that
+    have a record at its owner. A record that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former
+    nameserver; otherwise it is foreign. All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3). The
     addresses (A, AAAA) of hosts that the NS records at the apex name are not foreign, but `own_servers`.
 
     Raises:
@@ -69,7 +70,7 @@ def compare_zone(
     for record in live:
         if record.type == "SOA":
             apexes.add(record.owner)
-        elif record.type in PUBLISHED_TYPES:
+        elif record.type in (PUBLISHED_TYPES if record.owner in with_records else DELEGATION_TYPES):
             by_owner.setdefault(record.owner, []).append(record)
         elif record.type not in _SIGNER_TYPES:
             others.append(record)

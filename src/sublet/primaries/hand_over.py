@@ -27,9 +27,10 @@ def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
     for each in former:
         newer_id = held_ids[each.fqdn]
         owners = published_owner_store.list_published_owners_by_subdomain(tx, [each.id])[each.id]
-        sent = sorted(owner for owner, was_sent in owners.items() if was_sent)
+        sent = sorted(owner for owner, state in owners.items() if state.sent)
         for owner in sent:
-            published_owner_store.move_published_owner(tx, owner, each.id, newer_id)
+            has_records = owners[owner].has_records
+            published_owner_store.move_published_owner(tx, owner, each.id, newer_id, has_records=has_records)
         published_owner_store.delete_unsent_owners(tx, each.id)
         store.mark_published_without_change(tx, each.id, each.generation)
         moved[each.id] = {"holder_id": newer_id, "owners": sent}

@@ -22,20 +22,23 @@ class ImplausiblePlan(Exception):  # noqa: N818 - the registry or the code is wr
 class ZoneChanges:
     """The changes of one zone. `delete_owners` and `adds` are sorted.
 
-    The update deletes each of `PUBLISHED_TYPES` at each of `delete_owners`, because a server may refuse the type ANY, or delete too much.
-    Then the update adds the records `adds`.
+    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, and each of `PUBLISHED_TYPES` at those that are in
+    `with_records`, because a server may refuse the type ANY, or delete too much. Then the update adds the records `adds`.
     """
 
     zone: str
     delete_owners: tuple[str, ...]
+    with_records: frozenset[str]
     adds: tuple[Record, ...]
 
 
-def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[Record]) -> ZoneChanges:
+def plan_changes(
+    zone: str, may_be_published: Iterable[str], desired: Iterable[Record], with_records: Iterable[str] = ()
+) -> ZoneChanges:
     """Return the changes that leave exactly the desired records at the names that may be published.
 
     `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` is all that names publish
-    (`lifecycle.desired_records`). Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
+    (`lifecycle.desired_records`). `with_records` are owners that may have records of other types than those of a delegation. Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
     the server checks (a prerequisite of the update).
 
     Raises:
@@ -62,7 +65,7 @@ def plan_changes(zone: str, may_be_published: Iterable[str], desired: Iterable[R
             (record.owner, *ancestors(record.owner))
         ):
             raise ImplausiblePlan(f"{record.owner} would get a {record.type} record below a delegation")
-    return ZoneChanges(zone, delete_owners, adds)
+    return ZoneChanges(zone, delete_owners, frozenset(with_records).intersection(delete_owners), adds)
 
 
 def is_publishable(owner: str, zone: str) -> bool:

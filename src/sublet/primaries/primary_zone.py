@@ -154,6 +154,7 @@ class PrimaryZone:
                     batch.zone,
                     (owner for item in batch.items for owner in item.owners - item.new_owners),
                     (record for item in batch.items for record in item.desired),
+                    with_records=(owner for item in batch.items for owner in item.owners_with_records),
                 ),
                 fence=batch.fence,
                 next_fence=batch.next_fence,

@@ -27,7 +27,7 @@ from sublet.primaries.update import new_fence
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
-from sublet.subdomains.lifecycle import desired_records
+from sublet.subdomains.lifecycle import desired_records, has_records
 
 BATCH_MAX = 100
 """The maximum number of names in a batch, unless the settings of the primary have another number."""
@@ -41,7 +41,7 @@ ZONE_BACK_OFF_MAX_SECONDS = 10.0
 class Item:
     """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
 
-    `new_owners` are owners at which the registry has added no record so far, so they must not be in use. `never_sent` are owners that were
+    `owners_with_records` are those of `owners` that may have records of other types than those of a delegation. `new_owners` are owners at which the registry has added no record so far, so they must not be in use. `never_sent` are owners that were
     written ahead, never sent, and are no longer desired. Records at these owners are not ours, and after this message no earlier message
     can add any.
     """
@@ -53,6 +53,7 @@ class Item:
     attempts: int
     desired: tuple[Record, ...]
     owners: frozenset[str]
+    owners_with_records: frozenset[str]
     new_owners: frozenset[str]
     never_sent: frozenset[str]
 
@@ -117,12 +118,16 @@ def begin_publication(
     )
     items = []
     ahead: list[tuple[int, str]] = []
+    ahead_with_records: list[tuple[int, str]] = []
     for subdomain in waiting:
         before = owners[subdomain.id]
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
         ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
-        once_sent = frozenset(owner for owner, was_sent in before.items() if was_sent)
+        once_sent = frozenset(owner for owner, state in before.items() if state.sent)
+        with_records = frozenset(owner for owner, state in before.items() if state.has_records)
+        if has_records(subdomain):
+            ahead_with_records += [(subdomain.id, owner) for owner in wanted - with_records]
         items.append(
             Item(
                 subdomain_id=subdomain.id,
@@ -132,11 +137,13 @@ def begin_publication(
                 attempts=subdomain.attempts,
                 desired=desired,
                 owners=once_sent | wanted,
+                owners_with_records=with_records,
                 new_owners=wanted - once_sent,
                 never_sent=frozenset(before) - once_sent - wanted,
             )
         )
     published_owner_store.insert_published_owners(tx, ahead)
+    published_owner_store.mark_owners_with_records(tx, ahead_with_records)
     return _write_ahead_batch(tx, platform_domain, tuple(items))
 
 
@@ -179,7 +186,9 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
         return "moved"
     owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
-        published_owner_store.mark_owners_sent(tx, owners)
+        zone = platform_domain_store.find_platform_domain(tx, platform_domain_id)
+        may_have_records = zone is not None and zone.records == "on"
+        published_owner_store.mark_owners_sent(tx, owners, may_have_records=may_have_records)
         zone_state_store.delete_zone_updates(tx, platform_domain_id)
         zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)
         return "applied"

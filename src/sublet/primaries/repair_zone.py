@@ -139,7 +139,9 @@ def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]
     again = set()
     for each in orphaned:
         to = held_ids.get(each.fqdn, each.subdomain_id)
-        published_owner_store.move_published_owner(tx, each.owner, each.subdomain_id, to)
+        published_owner_store.move_published_owner(
+            tx, each.owner, each.subdomain_id, to, has_records=each.has_records
+        )
         again.add(to)
     store.republish(tx, again)
 

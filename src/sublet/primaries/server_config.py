@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 import jinja2
 
 from sublet.dns.records import apex_records
-from sublet.dns.types import Apex, Secondary, TsigKey
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Apex, Secondary, TsigKey
 
 REFRESH_SECONDS = 5
 """The maximum interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
@@ -40,7 +40,8 @@ class Site:
     """The input for the configuration of a primary.
 
     `key` may update the zone, and transfer the zone for checks. `transfer_key` is for the secondaries, and may only transfer. The server
-    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY only from this address.
+    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY only from this address. With
+    `records` the key may also change the types of records that names have instead of nameservers.
     """
 
     apex: Apex
@@ -50,6 +51,12 @@ class Site:
     port: int
     places: Places
     secondaries: tuple[Secondary, ...] = ()
+    records: bool = False
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The record types that the key may change below the apex."""
+        return PUBLISHED_TYPES if self.records else DELEGATION_TYPES
 
     @property
     def zone(self) -> str:
@@ -119,7 +126,7 @@ class ServerConfig:
 def bind_primary(site: Site) -> ServerConfig:
     """Return the configuration of BIND as the primary that signs a zone.
 
-    An update with Sublet's key may only change names below the apex, with the types of a delegation, and TXT at the fence's name.
+    An update with Sublet's key may only change names below the apex, with the types of `Site.types`, and TXT at the fence's name.
     """
     configuration = f"{site.places.configuration}/named.conf"
     return _with_install_steps(
@@ -133,7 +140,7 @@ def bind_primary(site: Site) -> ServerConfig:
 def knot_primary(site: Site) -> ServerConfig:
     """Return the configuration of Knot as the primary that signs a zone.
 
-    An update may only change names below the apex, with the types of a delegation and TXT. Knot compares each record of an update with
+    An update may only change names below the apex, with the types of `Site.types` and TXT. Knot compares each record of an update with
     one rule at a time, so TXT can't be limited to the fence's name.
     """
     configuration = f"{site.places.configuration}/knot.conf"
@@ -164,7 +171,7 @@ def _knot_zone_commands(site: Site) -> list[tuple[str, str]]:
 def powerdns_primary(site: Site) -> ServerConfig:
     """Return the configuration of PowerDNS as the primary that signs a zone, answer by answer.
 
-    An update may only change names below the apex, with the types of a delegation, and TXT at the fence's name. A Lua script
+    An update may only change names below the apex, with the types of `Site.types`, and TXT at the fence's name. A Lua script
     enforces these rules, because the settings of PowerDNS can only restrict updates by key. The database has the keys and rights.
     """
     places = site.places

@@ -15,7 +15,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.update
 
-from sublet.dns.types import PUBLISHED_TYPES
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES
 from sublet.primaries.plan import ZoneChanges
 
 FENCE_LABEL = "_sublet"
@@ -45,7 +45,7 @@ def build_update(
 
     `unused` are owners that must have no records (RFC 2136, section 2.4.5), because we never added any. The server answers YXDOMAIN if an
     owner is in use, NXRRSET if the fence differs, and YXRRSET if there is a fence and should be none. The message deletes each type at each
-    owner, adds records (section 2.5), and replaces the fence, in this order.
+    owner (except a CNAME that stays: RFC 2136, section 3.4.2.2), adds records (section 2.5), and replaces the fence, in this order.
     """
     zone = dns.name.from_text(changes.zone)
     message = dns.update.UpdateMessage(zone)
@@ -56,10 +56,13 @@ def build_update(
         message.present(at_fence, _txt(fence))
     for owner in sorted(set(unused)):
         message.absent(dns.name.from_text(owner))
+    aliases = {record.owner for record in changes.adds if record.type == "CNAME"}
     for owner in changes.delete_owners:
         name = dns.name.from_text(owner)
-        for rdtype in PUBLISHED_TYPES:
-            message.delete(name, rdtype)
+        for rdtype in PUBLISHED_TYPES if owner in changes.with_records else DELEGATION_TYPES:
+            # An added CNAME replaces the stored one. Knot 3.2 loses a CNAME that one message deletes and adds.
+            if rdtype != "CNAME" or owner not in aliases:
+                message.delete(name, rdtype)
     for record in changes.adds:
         rdata = dns.rdata.from_text(dns.rdataclass.IN, record.type, record.rdata)
         message.add(dns.name.from_text(record.owner), record.ttl_seconds, rdata)

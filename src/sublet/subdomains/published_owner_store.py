@@ -1,6 +1,7 @@
 """The SQL of published owners: the owner names in zones on primaries that have, or may have, records of the registry."""
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from sqlalchemy import (
     Boolean,
@@ -37,12 +38,22 @@ published_owners = Table(
     Column("subdomain_id", ForeignKey("subdomains.id"), nullable=False),
     Column("owner", String(253), nullable=False),
     Column("sent", Boolean, nullable=False),
+    Column("has_records", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("subdomain_id", "owner"),
 )
 """The owner names that have, or may have, records of the registry. The publisher stores them before it sends a change.
 
 `sent` is true once a change that was sent contained the owner name. Before that, records at the owner name are not the registry's.
+`has_records` is true if the records may be of other types than those of a delegation. Only then a change deletes these types: the key of a
+primary that has no names with records may be allowed the types of delegations alone.
 """
+
+
+class PublishedOwner(NamedTuple):
+    """The state of an owner name in a zone (`published_owners`)."""
+
+    sent: bool
+    has_records: bool
 
 
 def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
@@ -51,27 +62,32 @@ def list_published_owners(tx: Tx, subdomain_id: int) -> frozenset[str]:
 
 
 _OWNERS = Prepared(
-    select(published_owners.c.subdomain_id, published_owners.c.owner, published_owners.c.sent).where(
-        published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True))
-    )
+    select(
+        published_owners.c.subdomain_id,
+        published_owners.c.owner,
+        published_owners.c.sent,
+        published_owners.c.has_records,
+    ).where(published_owners.c.subdomain_id.in_(bindparam("ids", expanding=True)))
 )
 
 
-def list_published_owners_by_subdomain(tx: Tx, subdomain_ids: Collection[int]) -> dict[int, dict[str, bool]]:
-    """Return the owner names that are, or may be, in the zone, each with `sent`, by subdomain."""
+def list_published_owners_by_subdomain(
+    tx: Tx, subdomain_ids: Collection[int]
+) -> dict[int, dict[str, PublishedOwner]]:
+    """Return the owner names that are, or may be, in the zone, with their states, by subdomain."""
     rows = _OWNERS.all(tx, ids=list(subdomain_ids))
-    found: dict[int, dict[str, bool]] = {each: {} for each in subdomain_ids}
-    for subdomain_id, owner, sent in rows:
-        found[subdomain_id][owner] = sent
+    found: dict[int, dict[str, PublishedOwner]] = {each: {} for each in subdomain_ids}
+    for subdomain_id, owner, *state in rows:
+        found[subdomain_id][owner] = PublishedOwner(*state)
     return found
 
 
 def list_published_owners_of_zone(
-    tx: Tx, platform_domain_id: int, *, only_sent: bool = False
+    tx: Tx, platform_domain_id: int, *, only_sent: bool = False, only_with_records: bool = False
 ) -> dict[str, int]:
     """Return the owner names in a zone that have, or may have, records of the registry, each with the id of its newest subdomain.
 
-    With `only_sent`, owner names that no change has contained are left out.
+    With `only_sent`, owner names that no change has contained are left out; with `only_with_records`, those without `has_records`.
     """
     query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
@@ -82,16 +98,21 @@ def list_published_owners_of_zone(
     )
     if only_sent:
         query = query.where(published_owners.c.sent == true())
+    if only_with_records:
+        query = query.where(published_owners.c.has_records == true())
     return {row[0]: row[1] for row in tx.connection.execute(query)}
 
 
 _WRITTEN_AHEAD = Prepared(insert(published_owners))
 
 
-def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False) -> None:
+def insert_published_owners(
+    tx: Tx, owners: Iterable[tuple[int, str]], *, sent: bool = False, has_records: bool = False
+) -> None:
     """Store owner names that may be in the zone from now on, each with its subdomain's id."""
     rows = [
-        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent} for subdomain_id, owner in sorted(owners)
+        {"subdomain_id": subdomain_id, "owner": owner, "sent": sent, "has_records": has_records}
+        for subdomain_id, owner in sorted(owners)
     ]
     _WRITTEN_AHEAD.run_many(tx, rows)
 
@@ -99,16 +120,26 @@ def insert_published_owners(tx: Tx, owners: Iterable[tuple[int, str]], *, sent: 
 _THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
     published_owners.c.owner == bindparam("at")
 )
+_OWNER_WITH_RECORDS = Prepared(update(published_owners).where(_THIS_OWNER).values(has_records=True))
+
+
+def mark_owners_with_records(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
+    """Store that these owner names may get records of other types than those of a delegation, each with its subdomain's id."""
+    _OWNER_WITH_RECORDS.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
+
+
 _OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=True))
 
 
-def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]]) -> None:
+def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]], *, may_have_records: bool) -> None:
     """Store that a change that was sent contained these owner names, each with its subdomain's id.
 
-    Insert missing owner names: `delete_unsent_owners` may have deleted them before the registry knew that the change was applied.
+    Insert missing owner names: `delete_unsent_owners` may have deleted them before the registry knew that the change was applied. With
+    `may_have_records` these may have records of any type.
     """
     known = list_published_owners_by_subdomain(tx, {subdomain_id for subdomain_id, _ in owners})
-    insert_published_owners(tx, ((of, at) for of, at in owners if at not in known[of]))
+    missing = [(of, at) for of, at in owners if at not in known[of]]
+    insert_published_owners(tx, missing, has_records=may_have_records)
     _OWNER_SENT.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
@@ -135,13 +166,15 @@ def delete_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
     tx.connection.execute(delete(published_owners).where(published_owners.c.subdomain_id.in_(of_zone)))
 
 
-def move_published_owner(tx: Tx, owner: str, of: int, to: int) -> None:
+def move_published_owner(tx: Tx, owner: str, of: int, to: int, *, has_records: bool) -> None:
     """Make the subdomain `to` responsible for removing the records at an owner name, instead of the subdomain `of`."""
     at_owner = published_owners.c.owner == owner
     tx.connection.execute(
         delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
     )
-    tx.connection.execute(insert(published_owners).values(subdomain_id=to, owner=owner, sent=True))
+    tx.connection.execute(
+        insert(published_owners).values(subdomain_id=to, owner=owner, sent=True, has_records=has_records)
+    )
 
 
 _FOR_ZONE_CHECK = (

@@ -36,4 +36,7 @@ def upgrade() -> None:
         "ALTER TABLE subdomains ADD COLUMN record_count INTEGER DEFAULT '0' NOT NULL "
         "CONSTRAINT ck_subdomains_content CHECK (nameserver_count = 0 OR record_count = 0)"
     )
+    op.add_column(
+        "published_owners", sa.Column("has_records", sa.Boolean(), server_default=sa.false(), nullable=False)
+    )
     op.add_column("tokens", sa.Column("record_names", sa.JSON(none_as_null=True), nullable=True))

@@ -1,0 +1,90 @@
+"""Records of names on each kind of primary: published, changed, repaired after a change by hand, and removed."""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from support.name_servers import KINDS
+from support.running_service import Registrant
+from support.serve_process import wait_until
+from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
+
+pytestmark = pytest.mark.slow
+NAME = f"shop.{ZONE}"
+SETS = [
+    {"name": "@", "type": "A", "values": ["8.8.4.4", "8.8.8.8"]},
+    {"name": "@", "type": "AAAA", "values": ["2a00:1450::1"]},
+    {"name": "@", "type": "CAA", "values": ['0 issue "letsencrypt.org"']},
+    {"name": "@", "type": "HTTPS", "values": ["1 . alpn=h2"]},
+    {"name": "@", "type": "MX", "values": ["10 mail.provider.example."]},
+    {"name": "@", "type": "SSHFP", "values": ["4 2 " + "ab" * 32]},
+    {"name": "@", "type": "TXT", "values": ["v=spf1 -all", "x" * 300]},
+    {"name": "_443._tcp", "type": "TLSA", "values": ["3 1 1 " + "cd" * 32]},
+    {"name": "_imaps._tcp", "type": "SRV", "values": ["0 1 993 mail.provider.example."]},
+    {"name": "_dns", "type": "SVCB", "values": ["1 dns.provider.example. alpn=dot"]},
+    {"name": "www", "type": "CNAME", "values": ["example.github.io."]},
+    {"name": "*.dev", "type": "CNAME", "values": [f"{NAME}."]},
+]
+"""A set of each type."""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        check_often(patch)
+        folder = tmp_path_factory.mktemp(request.param)
+        yield stack.enter_context(service_on(request.param, folder, records=True, publish_wait_ms=60_000))
+
+
+@pytest.fixture(scope="module")
+def ada(on: ServiceOn) -> Registrant:
+    return on.service.add_user()
+
+
+def served(on: ServiceOn) -> set[tuple[str, str]]:
+    """Return the owners and types of the zone's records below its apex."""
+    return {(owner, rdtype) for owner, rdtype, _ in on.records() if rdtype not in ("RRSIG", "NSEC", "NSEC3")}
+
+
+def owners(*sets: dict[str, object]) -> set[tuple[str, str]]:
+    return {(NAME if each["name"] == "@" else f"{each['name']}.{NAME}", str(each["type"])) for each in sets}
+
+
+def test_records_of_every_type_are_published_changed_repaired_and_removed(
+    on: ServiceOn, ada: Registrant
+) -> None:
+    service, path = on.service, f"/subdomains/{NAME}"
+    added = service.register(ada, NAME, records=SETS)
+    assert added["provisioning"]["status"] == "published", added
+    assert served(on) == owners(*SETS)
+    seen = service.call(ada, "GET", f"{path}/delegation").json()["delegation"]
+    assert seen["in_agreement"], seen
+    assert seen["servers"][0]["records"] == seen["stored"]["records"]
+
+    gone = [{"name": "www", "type": "CNAME", "values": []}, {"name": "@", "type": "MX", "values": []}]
+    new = {"name": "www", "type": "A", "values": ["8.8.4.4"]}
+    changed = service.call(ada, "PATCH", f"{path}/records", {"records": [*gone, new]}).json()
+    assert changed["provisioning"]["status"] == "published", changed
+    left = [each for each in SETS if each["type"] != "MX" and each["name"] != "www"]
+    assert served(on) == owners(*left, new)
+
+    # A change by hand is found and repaired; a record that names can't have stays.
+    on.primary.nsupdate(
+        [f"delete {NAME}. TXT", f"add by-hand.{NAME}. 60 TXT left", f"add www.{NAME}. 60 TXT hand"]
+    )
+    wait_until(lambda: served(on) == owners(*left, new) | {(f"by-hand.{NAME}", "TXT")})
+
+    cleared = service.call(ada, "PUT", f"{path}/records", {"records": []}).json()
+    assert cleared["provisioning"]["status"] == "none", cleared
+    assert served(on) == {(f"by-hand.{NAME}", "TXT")}
+    on.primary.nsupdate([f"delete by-hand.{NAME}."])
+    nameservers = {"nameservers": ["ns1.provider.example"]}
+    assert service.call(ada, "PUT", f"{path}/nameservers", nameservers).status_code == 200
+    assert served(on) == {(NAME, "NS")}
+    assert service.call(ada, "PUT", f"{path}/nameservers", {"nameservers": []}).status_code == 200
+    restored = service.call(ada, "PUT", f"{path}/records", {"records": SETS[:1]}).json()
+    assert restored["provisioning"]["status"] == "published", restored
+    service.call(ada, "DELETE", path)
+    wait_until(lambda: served(on) == set())
