@@ -33,10 +33,10 @@ API_OPERATIONS: tuple[Operation, ...] = tuple(
         devices.api,
         subdomains.api,
         delegation.api,
-        records.api,
         health.api,
         dates.api,
         automatic_ds.api,
+        records.api,
         transfers.api,
         tickets.api,
     )

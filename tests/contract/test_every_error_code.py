@@ -39,7 +39,7 @@ STATUS_IN_THE_SPEC = {
     "method_not_allowed": 405,
     "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
-    "idempotency_in_progress": 409, "transfer_pending": 409,
+    "idempotency_in_progress": 409, "transfer_pending": 409, "records_exist": 409, "delegation_exists": 409, "records_not_allowed": 403,
     "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
     "validation_failed": 422, "idempotency_key_reused": 422,
     "rate_limited": 429, "internal_error": 500, "unavailable": 503, "clock_implausible": 503,

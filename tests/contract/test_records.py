@@ -1,4 +1,4 @@
-"""Records of names, over the real service and its name server (docs/records.md)."""
+"""Records of names, over the real service and its name server (docs/api.md, "Records")."""
 
 from collections.abc import Iterator
 from typing import Any

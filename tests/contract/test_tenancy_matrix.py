@@ -111,6 +111,8 @@ def test_the_matrix_knows_every_parameter() -> None:
     """A route with a parameter of another name needs a matrix of its own."""
     assert {name for operation in API_OPERATIONS for name in re.findall(r"{(\w+)}", operation.path)} == {
         "fqdn",
+        "name",  # with `type` an RRset of a name
+        "type",
         "id",
         "user_id",
         "invitation_id",
@@ -144,6 +146,9 @@ BODIES: dict[str, tuple[Any, ...]] = {
         {"enabled": True, "max_credits": 5},
         {"enabled": True, "max_credits": -1},
     ),
+    "replace_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
+    "change_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
+    "set_record": ({}, {"values": ["8.8.4.4"]}, {"values": ["-"], "ttl": 0}),
     "push": ({}, {"to": "carl@example.org"}, {"to": "-"}),
     "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),
     "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
@@ -223,6 +228,7 @@ def check_row(world: World, operation: Operation, parameter: str, paths: dict[st
         for kind, identifier in paths.items():
             path = operation.path.replace(f"{{{parameter}}}", identifier)
             path = path.replace("{user_id}", str(world.bob.id)).replace("{invitation_id}", "1")
+            path = path.replace("{name}", "www").replace("{type}", "A")
             answer = world.service.call(world.ada, operation.method, path, body, x_request_id=REQUEST_ID)
             assert (answer.status_code, answer.json()["error"]) == (404, code), (kind, body, answer.text)
             assert answer.json()["details"] == {}, kind

@@ -54,10 +54,21 @@ def agrees(answer: Any, printed: Any) -> bool:
     return type(answer) is type(printed)
 
 
+RECORDS = [
+    {"name": "@", "type": "A", "values": ["8.8.4.4"]},
+    {"name": "www", "type": "CNAME", "values": ["example.github.io."]},
+]
+
+
 def prepare(service: RunningService, server: NameServerProcess, token: str, command: str, body: Any) -> None:
     """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
     if any(each in command for each in ("/tokens/", "/transfers", '"$BASE/me"')):
+        return
+    if "/records" in command:
+        if "-X" not in command:
+            service.operator("domain", "edit", "example.test", "--records", "on")
+            service.register(token, "site.example.test", records=RECORDS)
         return
     if "/organizations" in command or "/invitations/" in command:
         prepare_organization(service, token, command)

@@ -1,7 +1,7 @@
 """Records of names on each kind of primary: published, changed, repaired after a change by hand, and removed."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -48,7 +48,7 @@ def served(on: ServiceOn) -> set[tuple[str, str]]:
     return {(owner, rdtype) for owner, rdtype, _ in on.records() if rdtype not in ("RRSIG", "NSEC", "NSEC3")}
 
 
-def owners(*sets: dict[str, object]) -> set[tuple[str, str]]:
+def owners(*sets: Mapping[str, object]) -> set[tuple[str, str]]:
     return {(NAME if each["name"] == "@" else f"{each['name']}.{NAME}", str(each["type"])) for each in sets}
 
 

@@ -468,6 +468,29 @@ def renewal_not_available(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
+def records_exist(service: RunningService) -> Iterator[Send]:
+    user, fqdn = new_user(service), unused_name("records.test")
+    service.register(user, fqdn, records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    body = {"nameservers": ["ns1.provider.example"]}
+    yield lambda: service.call(user, "PUT", f"/subdomains/{fqdn}/nameservers", body)
+
+
+@_refused
+def delegation_exists(service: RunningService) -> Iterator[Send]:
+    user, fqdn = new_user(service), unused_name("records.test")
+    service.register(user, fqdn, nameservers=["ns1.provider.example"])
+    yield lambda: service.call(user, "PUT", f"/subdomains/{fqdn}/records", {"records": []})
+
+
+@_refused
+def records_not_allowed(service: RunningService) -> Iterator[Send]:
+    user, fqdn = new_user(service), unused_name()
+    service.register(user, fqdn)
+    body = {"records": [{"name": "@", "type": "A", "values": ["8.8.4.4"]}]}
+    yield lambda: service.call(user, "PUT", f"/subdomains/{fqdn}/records", body)
+
+
+@_refused
 def subdomain_suspended(service: RunningService) -> Iterator[Send]:
     user = new_user(service)
     fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]

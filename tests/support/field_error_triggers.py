@@ -51,6 +51,15 @@ _registering(
     nameservers=["ns1.inner.example.test"],
     glue=[{"host": "ns1.inner.example.test", "ipv4": "8.8.4.04"}],
 )
+_RECORD = {"name": "@", "type": "A", "values": ["8.8.4.4"]}
+for _code, _records in {
+    "record_invalid": [{**_RECORD, "values": ["8.8.4.04"]}],
+    "record_duplicate": [_RECORD, _RECORD],
+    "cname_not_alone": [_RECORD, {**_RECORD, "type": "CNAME", "values": ["www.provider.example"]}],
+    "too_many_records": [{**_RECORD, "name": f"n{number}"} for number in range(51)],
+    "address_not_public": [{**_RECORD, "values": ["10.0.0.1"]}],
+}.items():
+    _registering(_code, fqdn="inner.records.test", records=_records)
 _registering("ds_invalid", nameservers=_SPAN, ds_records=["2371 13 1 1f987cc6583e92df0890718c42"])
 _registering("ds_without_nameservers", ds_records=[DS])
 _registering(

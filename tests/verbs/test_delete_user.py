@@ -276,6 +276,8 @@ def overwrite(tx: Tx, user_id: int) -> set[str]:
             size = getattr(table.c[name].type, "length", None) or 60
             canary = f"{CANARY} {table_name}.{name}"[:size] if size > 30 else "canary"
             value: Any = [canary] if isinstance(table.c[name].type, JSON) else canary
+            if (table_name, name) == ("subdomains", "records"):
+                value = [{"name": "@", "type": "TXT", "ttl": 300, "values": [canary]}]
             where = text(OWN_ROWS[table_name]).bindparams(id=user_id)
             if name == "author_name":
                 where = where & (table.c.author_type == "user")

@@ -1,6 +1,8 @@
-"""The API of the records of a name (docs/records.md)."""
+"""The API of the records of a name (docs/api.md, "Records")."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 
 from msgspec import Meta, Struct
@@ -14,6 +16,7 @@ from sublet.errors import (
     SubdomainNotFound,
     TokenRestricted,
     ValidationFailed,
+    validation_failed,
 )
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
@@ -61,13 +64,17 @@ class RecordsAnswer(Success, kw_only=True):
 class RecordsBody(Body):
     """The RRsets of a name."""
 
-    records: Records
+    required_members: ClassVar[tuple[str, ...]] = ("records",)
+
+    records: Records | None = None
 
 
 class RecordBody(Body):
     """The values of one RRset, and its TTL. An empty list removes the RRset."""
 
-    values: Values
+    required_members: ClassVar[tuple[str, ...]] = ("values",)
+
+    values: Values | None = None
     ttl: Ttl | None = None
 
 
@@ -109,7 +116,7 @@ async def replace_records(call: Call[RecordsBody, None]) -> Answer[RecordsAnswer
 
     The RRsets that are not sent are removed. An empty list removes all.
     """
-    return await _change(call, ChangeRecords(record_set_inputs(call.body.records), replaces_all=True))
+    return await _change(call, ChangeRecords(_sent(call.body), replaces_all=True))
 
 
 @api.write(
@@ -127,7 +134,7 @@ async def change_records_(call: Call[RecordsBody, None]) -> Answer[RecordsAnswer
     Each RRset that is sent replaces the RRset with the same owner and type, all or none of them. An RRset with an empty list of values is
     removed. The others stay.
     """
-    return await _change(call, ChangeRecords(record_set_inputs(call.body.records)))
+    return await _change(call, ChangeRecords(_sent(call.body)))
 
 
 @api.write(
@@ -144,7 +151,10 @@ async def set_record(call: Call[RecordBody, None]) -> Answer[RecordsAnswer]:
 
     Replaces the RRset with this owner and type, or adds it.
     """
-    return await _change(call, ChangeRecords((_named(call, tuple(call.body.values), call.body.ttl),)))
+    values = call.body.values
+    sent = None if values is None else (_named(call, tuple(values), call.body.ttl),)
+    with _name_errors_as_sent():
+        return await _change(call, ChangeRecords(sent))
 
 
 @api.write(
@@ -161,7 +171,26 @@ async def remove_record(call: Call[NoBody, None]) -> Answer[RecordsAnswer]:
 
     Succeeds too if there is no such RRset.
     """
-    return await _change(call, ChangeRecords((_named(call, ()),)))
+    with _name_errors_as_sent():
+        return await _change(call, ChangeRecords((_named(call, ()),)))
+
+
+def _sent(body: RecordsBody) -> tuple[RecordSetInput, ...] | None:
+    return None if body.records is None else record_set_inputs(body.records)
+
+
+@contextmanager
+def _name_errors_as_sent() -> Iterator[None]:
+    """Rename the fields of errors in the only RRset, which the request doesn't send as a list."""
+    try:
+        yield
+    except ValidationFailed as refusal:
+        prefix = "records[0]."
+        errors = [
+            replace(each, field="values" if each.field == "records" else each.field.removeprefix(prefix))
+            for each in refusal.errors
+        ]
+        raise validation_failed(errors) from refusal
 
 
 def _named(call: Call[Any, Any], values: tuple[str, ...], ttl: int | None = None) -> RecordSetInput:

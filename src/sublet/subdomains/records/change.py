@@ -1,4 +1,4 @@
-"""Change the records of a name (docs/records.md): replace all RRsets, or those that are given."""
+"""Change the records of a name (docs/api.md, "Records"): replace all RRsets, or those that are given."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from sublet.db import Tx
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import (
     DelegationExists,
+    FieldError,
     RecordsNotAllowed,
     TokenRestricted,
     validation_failed,
@@ -21,7 +22,6 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver
-from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.rule import check_records
 
 CHANGE = "subdomain.update_records"
@@ -29,14 +29,13 @@ CHANGE = "subdomain.update_records"
 
 @dataclass(frozen=True, slots=True)
 class ChangeRecords:
-    """The unchecked RRsets of a request. `replaces_all` removes the RRsets that are not given.
+    """The unchecked RRsets of a request; None if they were not sent. `replaces_all` removes the RRsets that are not given.
 
-    Otherwise an RRset without values is removed, and those that are not given stay. `field` is the name of the list in errors.
+    Otherwise an RRset without values is removed, and those that are not given stay.
     """
 
-    record_sets: tuple[RecordSetInput, ...]
+    record_sets: tuple[RecordSetInput, ...] | None
     replaces_all: bool = False
-    field: str = "records"
 
 
 def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords) -> Outcome:
@@ -48,6 +47,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name.
+        ValidationFailed: no RRsets were sent.
         DelegationExists: the name has nameservers.
         RecordsNotAllowed: the platform domain accepts no records, and RRsets with values are given.
         ValidationFailed: all invalid fields of the resulting records.
@@ -56,6 +56,8 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    if command.record_sets is None:
+        raise validation_failed([FieldError("records", "required", "is missing; send it")])
     if has_nameserver(subdomain):
         raise DelegationExists(
             f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first with PUT /subdomains/{subdomain.fqdn}/nameservers "
@@ -65,7 +67,10 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     if any(each.values for each in command.record_sets):
         refuse_without_records(platform_domain)
-    wanted = _resulting_records(subdomain, platform_domain, command)
+    stored = None if command.replaces_all else subdomain.records
+    wanted, errors = check_records(subdomain.fqdn, command.record_sets, platform_domain, stored=stored)
+    if errors:
+        raise validation_failed(errors)
     before, after = set(subdomain.records), set(wanted)
     refuse_restricted(actor, before ^ after)
     if before != after or subdomain.provision_error is not None:
@@ -97,19 +102,6 @@ def refuse_restricted(actor: Actor, changed: set[RecordSet]) -> None:
             f"This token may not change the records at {', '.join(refused)}. Change only the owners in its `record_names`, or use another token.",
             details={"restriction": "record_names"},
         )
-
-
-def _resulting_records(
-    subdomain: Subdomain, platform_domain: PlatformDomain, command: ChangeRecords
-) -> tuple[RecordSet, ...]:
-    """Return the RRsets of a name after a change, or raise `ValidationFailed`."""
-    stored = None if command.replaces_all else subdomain.records
-    wanted, errors = check_records(
-        subdomain.fqdn, command.record_sets, platform_domain, field=command.field, stored=stored
-    )
-    if errors:
-        raise validation_failed(errors)
-    return wanted
 
 
 def _for_audit(record_sets: Iterable[RecordSet]) -> dict[str, Any]:
