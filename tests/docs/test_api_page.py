@@ -68,7 +68,7 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
     if "/records" in command:
         if "-X" not in command:
             service.operator("domain", "edit", "example.test", "--records", "on")
-            service.register(token, "site.example.test", records=RECORDS)
+            service.register(token, "site.example.test", records=RECORDS, confirm=True)
         return
     if "/organizations" in command or "/invitations/" in command:
         prepare_organization(service, token, command)
