@@ -246,14 +246,14 @@ def _absolute_host(fqdn: str, type_name: str, text: str) -> str:
                 "A CNAME can't point to `.`, the root of the DNS. Give the full name of a host."
             )
         return text  # no mail, no service, or the owner itself (RFC 7505; RFC 2782; RFC 9460, section 2.5)
-    try:
-        if type_name in _STRICT_HOSTS or text.removesuffix(".").rpartition(".")[2].isdigit():
-            return parse_host_name(text) + "."
-        labels = parse_labels(text.removesuffix("."))
-    except InvalidName as error:
-        raise InvalidValue(str(error)) from None
-    if len(labels) == 1 and not text.endswith("."):
+    bare = text.removesuffix(".")
+    if "." not in text:
         raise InvalidValue(
             f"`{shown(text)}` is a single label. Write the name out in full, such as `{shown(text)}.{fqdn}`, or `@` for `{fqdn}` itself."
         )
-    return ".".join(labels) + "."
+    try:
+        if type_name in _STRICT_HOSTS or bare.rpartition(".")[2].isdigit():
+            return parse_host_name(text) + "."
+        return ".".join(parse_labels(bare)) + "."
+    except InvalidName as error:
+        raise InvalidValue(str(error)) from None
