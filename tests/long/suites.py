@@ -35,6 +35,7 @@ from long.machine.soak import MACHINE
 from long.primaries.fence import FENCE
 from long.primaries.kills import KILLS
 from long.primaries.outage import OUTAGE
+from long.records.rules import RECORD_RULES
 from long.reports import save_report
 from long.scenario import POSTGRESQL, NotPossibleError, Scenario, Trial
 
@@ -63,6 +64,7 @@ SCENARIOS = (
     PROCESSES,
     PROOFS,
     RACES,
+    RECORD_RULES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
     SPELLINGS,

@@ -222,7 +222,7 @@ def _parse_name(text: str, *, strict: bool) -> str:
             )
     if len(labels) < 2:
         raise InvalidName(
-            f"`{shown(text)}` is a single label. Give a full name such as `{shown(text)}.example.net`."
+            f"`{shown(text)}` is a single label. Give a full name such as `{shown(labels[0])}.example.net`."
         )
     if labels[-1].isdigit():
         raise InvalidName(f"`{shown(text)}` ends in a label of digits, like an address. Give a full name.")

@@ -47,7 +47,7 @@ _FORMS: Final = {
     "TLSA": "usage, selector, matching type and the data in hex, such as `3 1 1` and 64 hex digits",
 }
 """What a value consists of, for messages."""
-_HOST_PLACE: Final = {"CNAME": 0, "HTTPS": 1, "MX": 1, "SRV": 3, "SVCB": 1}
+HOST_PLACE: Final = {"CNAME": 0, "HTTPS": 1, "MX": 1, "SRV": 3, "SVCB": 1}
 """The place of the host name among the fields of a value."""
 _STRICT_HOSTS: Final = frozenset({"MX", "SRV"})
 """The types whose host may have no underscore: BIND refuses these (its option `check-names`)."""
@@ -228,7 +228,7 @@ _ESCAPED: Final = [
 
 def _with_absolute_host(fqdn: str, type_name: str, text: str) -> str:
     """Return the value with its host name in canonical form, and with the final dot."""
-    place = _HOST_PLACE.get(type_name)
+    place = HOST_PLACE.get(type_name)
     if place is None:
         return text
     fields = text.split(None, place + 1)
@@ -246,14 +246,14 @@ def _absolute_host(fqdn: str, type_name: str, text: str) -> str:
                 "A CNAME can't point to `.`, the root of the DNS. Give the full name of a host."
             )
         return text  # no mail, no service, or the owner itself (RFC 7505; RFC 2782; RFC 9460, section 2.5)
-    try:
-        if type_name in _STRICT_HOSTS or text.removesuffix(".").rpartition(".")[2].isdigit():
-            return parse_host_name(text) + "."
-        labels = parse_labels(text.removesuffix("."))
-    except InvalidName as error:
-        raise InvalidValue(str(error)) from None
-    if len(labels) == 1 and not text.endswith("."):
+    bare = text.removesuffix(".")
+    if "." not in text:
         raise InvalidValue(
             f"`{shown(text)}` is a single label. Write the name out in full, such as `{shown(text)}.{fqdn}`, or `@` for `{fqdn}` itself."
         )
-    return ".".join(labels) + "."
+    try:
+        if type_name in _STRICT_HOSTS or bare.rpartition(".")[2].isdigit():
+            return parse_host_name(text) + "."
+        return ".".join(parse_labels(bare)) + "."
+    except InvalidName as error:
+        raise InvalidValue(str(error)) from None
