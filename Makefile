@@ -31,7 +31,7 @@ BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:
 	sqlite3:sqlite3
 
 # What `make test` runs a second time, with its services on PostgreSQL; `make test-postgresql` runs everything so.
-ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py tests/contract/test_refusals_leave_no_trace.py \
+ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py \
 	tests/contract/test_spec_general.py tests/contract/test_spec_register.py tests/contract/test_spec_changes.py \
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 

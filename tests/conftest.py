@@ -87,7 +87,7 @@ LONGEST = tuple(
             "every_state_and_action",
             "restored",
         ),
-        *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins", "refusals_leave_no_trace"),
+        *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins"),
         *("zone_status", "names_refused_alone", "faults_told_apart", "console", "fence", "copy"),
         *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
     )
