@@ -111,23 +111,28 @@ NOT_COVERED = tuple(
         "cli/test_console.py",
         "rules/test_linear_parsers.py",
         "rules/test_linear_expressions.py",
-        "dns/test_answer.py::test_answers_for_every_name_and_type",
-        "dns/test_answer.py::test_answers_of_every_size_over_udp",
     )
 )
-"""Exceptions: a thousand pairs, and thousands of answers, run the same lines; the lines of other processes aren't measured; and coverage
-slows down what the tests of parsers and regular expressions time."""
+"""Whole files that are exceptions: a thousand pairs run the same lines; the lines of other processes aren't measured; and coverage
+slows down what the tests of parsers and regular expressions time. In the other files, the exceptions have the marker `uncovered`.
+"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the files that have no tests for this run, because importing them takes time."""
     if config.getoption("--covered") != "only" or collection_path.is_dir():
         return None
-    return None if _is_covered(collection_path.relative_to(config.rootpath).as_posix()) else True
+    return None if _is_in_covered_file(collection_path.relative_to(config.rootpath).as_posix()) else True
 
 
-def _is_covered(nodeid: str) -> bool:
-    return nodeid.startswith(COVERED) and "[postgresql" not in nodeid and not nodeid.startswith(NOT_COVERED)
+def _is_in_covered_file(nodeid: str) -> bool:
+    return nodeid.startswith(COVERED) and not nodeid.startswith(NOT_COVERED)
+
+
+def _is_covered(item: pytest.Item) -> bool:
+    if "[postgresql" in item.name or item.get_closest_marker("uncovered"):
+        return False
+    return _is_in_covered_file(item.nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -144,7 +149,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _is_left_to_the_whole(item)]
     wanted = config.getoption("--covered")
     if wanted is not None:
-        items[:] = [item for item in items if _is_covered(item.nodeid) == (wanted == "only")]
+        items[:] = [item for item in items if _is_covered(item) == (wanted == "only")]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 

@@ -137,6 +137,7 @@ def find_differences(servers: Mapping[str, tuple[str, int]], seed: int) -> tuple
     return different, codes
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
     """The built-in name server reads its zone from the registry's database, as in production. TESTS_SEED draws other queries."""

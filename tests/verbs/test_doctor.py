@@ -818,6 +818,7 @@ HEALTH: dict[str, tuple[Spoil, str]] = {
 }
 
 
+@pytest.mark.uncovered
 def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=NS)
 
