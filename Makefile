@@ -10,8 +10,8 @@ CLIENTS := clients/python clients/terraform clients/mcp
 WORKERS ?= 2
 # If this is set, each command that a test starts compiles the whole service again.
 export PYTHONDONTWRITEBYTECODE :=
-# The suite often waits for real servers' timers, so it uses one worker more than there are cores.
-TEST_WORKERS ?= 3
+# The suite often waits for real servers' timers, so it uses more workers than there are cores.
+TEST_WORKERS ?= 4
 # A file's tests stay together, since they share what they start; in the order of tests/conftest.py.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 # What the tests print.
