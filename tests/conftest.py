@@ -16,7 +16,12 @@ from support.kept_registry import KeptRegistry
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, prepare
 from support.repetitions import WHOLE
-from support.running_service import RunningService, registry_address, running_service
+from support.running_service import (
+    RunningService,
+    initialised_postgresql,
+    registry_address,
+    running_service,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -202,6 +207,17 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         yield f"sqlite:///{tmp_path}/registry.db"
         return
     with fresh_database(request.getfixturevalue("postgresql_server")) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a registry for a service, on each of the two engines. It is initialised, or a file that doesn't exist yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/registry.db"
+        return
+    server = request.getfixturevalue("postgresql_server")
+    with fresh_database(server, like=initialised_postgresql()) as url:
         yield url
 
 
