@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -29,7 +30,12 @@ def operation_of(operation: Operation) -> dict[str, Any]:
 
 
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
-    whole = {**schema, "components": DOCUMENT["components"]}
+    return _validator(json.dumps(schema))
+
+
+@cache
+def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
+    whole = {**json.loads(schema), "components": DOCUMENT["components"]}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
