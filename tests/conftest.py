@@ -16,7 +16,12 @@ from support.kept_registry import KeptRegistry
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, prepare
 from support.repetitions import WHOLE
-from support.running_service import RunningService, registry_address, running_service
+from support.running_service import (
+    RunningService,
+    initialised_postgresql,
+    registry_address,
+    running_service,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,7 +92,7 @@ LONGEST = tuple(
             "every_state_and_action",
             "restored",
         ),
-        *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins", "refusals_leave_no_trace"),
+        *("hostile_names", "hostile_bodies", "every_error_code", "broken_twins"),
         *("zone_status", "names_refused_alone", "faults_told_apart", "console", "fence", "copy"),
         *("outage", "passed_socket", "backup_killed", "nginx", "served", "changes", "tenancy_matrix"),
     )
@@ -111,23 +116,28 @@ NOT_COVERED = tuple(
         "cli/test_console.py",
         "rules/test_linear_parsers.py",
         "rules/test_linear_expressions.py",
-        "dns/test_answer.py::test_answers_for_every_name_and_type",
-        "dns/test_answer.py::test_answers_of_every_size_over_udp",
     )
 )
-"""Exceptions: a thousand pairs, and thousands of answers, run the same lines; the lines of other processes aren't measured; and coverage
-slows down what the tests of parsers and regular expressions time."""
+"""Whole files that are exceptions: a thousand pairs run the same lines; the lines of other processes aren't measured; and coverage
+slows down what the tests of parsers and regular expressions time. In the other files, the exceptions have the marker `uncovered`.
+"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Skip the files that have no tests for this run, because importing them takes time."""
     if config.getoption("--covered") != "only" or collection_path.is_dir():
         return None
-    return None if _is_covered(collection_path.relative_to(config.rootpath).as_posix()) else True
+    return None if _is_in_covered_file(collection_path.relative_to(config.rootpath).as_posix()) else True
 
 
-def _is_covered(nodeid: str) -> bool:
-    return nodeid.startswith(COVERED) and "[postgresql" not in nodeid and not nodeid.startswith(NOT_COVERED)
+def _is_in_covered_file(nodeid: str) -> bool:
+    return nodeid.startswith(COVERED) and not nodeid.startswith(NOT_COVERED)
+
+
+def _is_covered(item: pytest.Item) -> bool:
+    if "[postgresql" in item.name or item.get_closest_marker("uncovered"):
+        return False
+    return _is_in_covered_file(item.nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -144,7 +154,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _is_left_to_the_whole(item)]
     wanted = config.getoption("--covered")
     if wanted is not None:
-        items[:] = [item for item in items if _is_covered(item.nodeid) == (wanted == "only")]
+        items[:] = [item for item in items if _is_covered(item) == (wanted == "only")]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
@@ -197,6 +207,17 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         yield f"sqlite:///{tmp_path}/registry.db"
         return
     with fresh_database(request.getfixturevalue("postgresql_server")) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a registry for a service, on each of the two engines. It is initialised, or a file that doesn't exist yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/registry.db"
+        return
+    server = request.getfixturevalue("postgresql_server")
+    with fresh_database(server, like=initialised_postgresql()) as url:
         yield url
 
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,16 +33,17 @@ def imports_of(source: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
+def _imports() -> dict[str, set[str]]:
+    return {_module(path): set(imports_of(path.read_text(encoding="utf-8"))) for path in FILES}
+
+
 def importers(*packages: str) -> set[str]:
     """Return the files of the source that import one of these packages, or a module in them."""
     return {
-        _module(path)
-        for path in FILES
-        if any(
-            name == package or name.startswith(f"{package}.")
-            for name in imports_of(path.read_text(encoding="utf-8"))
-            for package in packages
-        )
+        module
+        for module, names in _imports().items()
+        if any(name == package or name.startswith(f"{package}.") for name in names for package in packages)
     }
 
 
@@ -166,10 +168,10 @@ def test_imports_go_one_way() -> None:
     assert "0 broken" in result.stdout
 
 
-@pytest.mark.parametrize("path", FILES, ids=_module)
-def test_functions_fit_a_screen(path: Path) -> None:
+def test_functions_fit_a_screen() -> None:
     long = {
-        node.name: lines
+        f"{_module(path)}: {node.name}": lines
+        for path in FILES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX

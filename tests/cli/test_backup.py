@@ -89,6 +89,7 @@ def wait_for_more(names: list[str]) -> None:
     wait_until(lambda: len(names) >= seen + NAMES_BEFORE, 60)
 
 
+@pytest.mark.uncovered
 @pytest.mark.slow
 def test_a_served_registry_is_backed_up_and_restored(tmp_path: Path) -> None:
     database, file = tmp_path / "registry.db", tmp_path / "backup.db"

@@ -38,6 +38,7 @@ def on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize(("words", "command"), list(commands()), ids=lambda each: str(each) or "sublet")
 def test_help_fits_80_columns_and_explains_every_option(words: str, command: Any) -> None:
     result = invoke([*words.split(), "--help"])

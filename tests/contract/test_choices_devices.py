@@ -17,8 +17,8 @@ THREADS = 16
 
 
 @pytest.fixture
-def fresh(database_url: str) -> Iterator[RunningService]:
-    with running_service(database_url) as found:
+def fresh(registry_url: str) -> Iterator[RunningService]:
+    with running_service(registry_url) as found:
         found.add_user("ada@example.org")
         yield found
         assert found.doctor() == []

@@ -32,8 +32,8 @@ TRIES = share(60, whole=200)
 
 
 @pytest.fixture
-def fresh(database_url: str) -> Iterator[RunningService]:
-    with running_service(database_url) as found:
+def fresh(registry_url: str) -> Iterator[RunningService]:
+    with running_service(registry_url) as found:
         found.add_user(ADA)
         yield found
 

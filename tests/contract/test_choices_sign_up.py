@@ -28,8 +28,8 @@ TRIES = share(60, whole=200)
 
 
 @pytest.fixture
-def service(database_url: str) -> Iterator[RunningService]:
-    with running_service(database_url, signup="open") as found:
+def service(registry_url: str) -> Iterator[RunningService]:
+    with running_service(registry_url, signup="open") as found:
         found.add_domain()
         yield found
 

@@ -1,4 +1,4 @@
-"""Spec, part 7: every error code there is can be provoked over HTTP, and is answered in the one envelope."""
+"""Spec, part 7: each error code has a request that is answered with it, in the one envelope. The refusal leaves no trace in the database."""
 
 import re
 from collections.abc import Iterator
@@ -7,15 +7,21 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 import sublet.db.sqlite
 from sublet import errors
+from sublet.db import Tx
 from sublet.errors import Refusal, UriTooLong
 from sublet.http.errors import status_of
+from sublet.mail.store import count_waiting
+from sublet.schema import metadata
 from support import error_triggers
 from support.error_triggers import REFUSALS, Send
 from support.field_error_triggers import FIELD_CODES
+from support.hostile_input import MADE_BY_PROCESSES
 from support.running_service import RunningService, registry_address, running_service
+from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +51,25 @@ STATUS_IN_THE_SPEC = {
     "rate_limited": 429, "internal_error": 500, "unavailable": 503, "clock_implausible": 503,
 }  # fmt: skip
 """The status of each code as the public list has it (decisions, "Status by category"), written out once more."""
+NOT_COMPARED = frozenset(
+    {
+        ("tokens", "last_used_at"),
+        ("tokens", "last_used_from"),
+        ("subdomains", "due_at"),
+        ("audit_events", "address"),
+        ("subdomains", "loss_at"),
+        ("clockwork", "seen_at"),
+    }
+)
+"""Columns that change at any request, refused or not, or when the sweep runs: the approximate time and place of a token's last use, the
+dates of the sweep, and old addresses, which it deletes.
+"""
+NOTED = {"authorization_pending": "device_requests", "slow_down": "device_requests"}
+"""Answers to a program that polls: the time of the poll is stored, to find out whether it polls too often (RFC 8628, section 3.5)."""
+TRIES = 5
+"""A trace of the refusal is there every time. The service's own work, such as a daily step after a test moved the clock, is there once."""
+SENT_ONCE = frozenset({"authorization_pending", "idempotency_in_progress"})
+"""Codes that the same request doesn't get a second time."""
 
 
 def every_refusal() -> dict[str, type[Refusal]]:
@@ -87,10 +112,66 @@ def test_every_code_is_in_the_tables() -> None:
     assert set(FIELD_CODES) == {*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}
 
 
+def dump(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table, in the order of the primary keys."""
+    found = {}
+    for table in metadata.sorted_tables:
+        if table.name in MADE_BY_PROCESSES:
+            continue
+        columns = [column for column in table.columns if (table.name, column.name) not in NOT_COMPARED]
+        if not columns:
+            continue
+        rows = tx.connection.execute(select(*columns).order_by(*table.primary_key.columns))
+        found[table.name] = [tuple(row) for row in rows]
+    return found
+
+
+def refused(service: RunningService, code: str) -> httpx.Response:
+    """Return the answer of the code's request. Fail if it left a trace, or if its problem of RFC 9457 has other members."""
+    traces: dict[str, list[tuple[Any, ...]]] = {}
+    for _ in range(TRIES):
+        with prepared(service, code) as send:
+            # Mail of the preparation is sent in its own time, which is no trace of the refusal.
+            wait_until(lambda: service.read(count_waiting).waiting == 0)
+            before = service.read(dump)
+            answer = send()
+            after = service.read(dump)
+            if code not in SENT_ONCE:
+                check_problem(send_for_a_problem(service, send), answer)
+        if code in NOTED:
+            assert after.pop(NOTED[code]) != before.pop(NOTED[code])
+        traces = {
+            table: [row for row in [*before[table], *rows] if (row in before[table]) != (row in rows)]
+            for table, rows in after.items()
+            if rows != before[table]
+        }
+        if not traces:
+            return answer
+    pytest.fail(f"the refusal changed rows of these tables {TRIES} times: {traces}")
+
+
+def send_for_a_problem(service: RunningService, send: Send) -> httpx.Response:
+    service.client.headers["accept"] = "application/problem+json"
+    try:
+        return send()
+    finally:
+        service.client.headers["accept"] = "*/*"
+
+
+def check_problem(problem: httpx.Response, answer: httpx.Response) -> None:
+    """Decisions, "errors": with `Accept: application/problem+json` the same members come as RFC 9457."""
+    body = problem.json()
+    assert problem.headers["content-type"] == "application/problem+json"
+    assert (body["error"], problem.status_code) == (answer.json()["error"], answer.status_code)
+    assert (body["status"], body["detail"]) == (problem.status_code, body["message"])
+    assert body["type"].endswith(f"#error-{body['error']}")
+    assert body["title"]
+    assert set(body) - {"quote"} == {*ENVELOPE, "type", "title", "status", "detail"}
+
+
 @pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
 def test_a_refusal_over_http(furnished: RunningService, code: str) -> None:
-    with prepared(furnished, code) as send:
-        answer = send()
+    answer = refused(furnished, code)
     body = check_envelope(answer)
     assert (answer.status_code, body["error"]) == (STATUS_IN_THE_SPEC[code], code), answer.text
     assert ("quote" in body) == (
@@ -136,8 +217,7 @@ def exactly(found: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("code", sorted({*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}))
 def test_a_field_code_over_http(furnished: RunningService, code: str) -> None:
-    with prepared(furnished, code) as send:
-        answer = send()
+    answer = refused(furnished, code)
     body = check_envelope(answer)
     assert [error["code"] for error in body["errors"]] == [code], answer.text
     expected = (
@@ -167,21 +247,23 @@ def test_all_wrong_fields_are_reported_together(furnished: RunningService) -> No
     ]
 
 
-@pytest.mark.parametrize("code", sorted(STATUS_IN_THE_SPEC))
+@pytest.mark.parametrize("code", sorted(SENT_ONCE))
 def test_a_refusal_as_a_problem_of_rfc_9457(furnished: RunningService, code: str) -> None:
-    """Decisions, "errors": with `Accept: application/problem+json` the same members come as RFC 9457."""
-    furnished.client.headers["accept"] = "application/problem+json"
-    try:
-        with prepared(furnished, code) as send:
-            answer = send()
-    finally:
-        furnished.client.headers["accept"] = "*/*"
-    body = answer.json()
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert (body["error"], body["status"], body["detail"]) == (code, answer.status_code, body["message"])
-    assert body["type"].endswith(f"#error-{code}")
-    assert body["title"]
-    assert set(body) - {"quote"} == {*ENVELOPE, "type", "title", "status", "detail"}
+    with prepared(furnished, code) as send:
+        problem = send_for_a_problem(furnished, send)
+    with prepared(furnished, code) as send:
+        check_problem(problem, send())
+
+
+def test_a_trace_would_be_found(furnished: RunningService) -> None:
+    """A request that isn't refused changes the tables of names, terms and the audit."""
+    user = error_triggers.new_user(furnished)
+    before = furnished.read(dump)
+    furnished.register(user, error_triggers.unused_name(), nameservers=["ns1.provider.example"])
+    after = furnished.read(dump)
+    changed = {name for name in after if after[name] != before[name]}
+    assert {"subdomains", "nameserver_hosts", "terms", "audit_events"} <= changed
+    assert {"users", "packages"} & changed == set()
 
 
 def check_envelope(answer: httpx.Response) -> dict[str, Any]:

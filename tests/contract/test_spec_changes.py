@@ -196,9 +196,9 @@ def test_retry_requires_nameserver_1(shop: RunningService, ada: Registrant) -> N
     assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "nameserver_required")
 
 
-def test_retry_is_only_possible_after_a_failure(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_is_only_possible_after_a_failure(registry_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Part 3, rule 2: only after a provisioning failure; the answer is that of the nameserver update."""
-    with service_with_outage(database_url, monkeypatch, publish_wait_ms=20_000) as outage:
+    with service_with_outage(registry_url, monkeypatch, publish_wait_ms=20_000) as outage:
         shop = outage.service
         ada = shop.add_user()
         fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]

@@ -41,6 +41,7 @@ def test_part_1_rule_1_every_endpoint_requires_the_token(
     assert (answer.status_code, answer.json()["error"]) == (401, "token_missing")
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize(
     ("method", "path"), [*ROUTES, ("GET", "/nothing"), ("PATCH", "/me"), ("TRACE", "/me")]
 )
@@ -221,6 +222,7 @@ def test_part_5_rule_2_and_3_the_token_alone_identifies_user_and_organization(sh
     assert answer.json()["user"]["id"] == one.id
 
 
+@pytest.mark.uncovered
 def test_part_9_all_endpoints_live_under_one_base_path(shop: RunningService) -> None:
     user = new_user(shop)
     assert shop.base_url.endswith("/api/v1")

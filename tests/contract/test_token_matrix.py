@@ -282,9 +282,9 @@ def test_endpoints_that_need_a_session_refuse_tokens(world: World) -> None:
                 refused(send(world, operation, token), 403, "session_required")
 
 
-def test_rotation_under_load_loses_no_request(database_url: str) -> None:
+def test_rotation_under_load_loses_no_request(registry_url: str) -> None:
     """Clients that take over the new secret within the overlap are never refused."""
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         _rotate_under_load(service, issue(service, service.add_user()))
         assert service.doctor() == []
 

@@ -339,6 +339,7 @@ def test_the_last_two_members_do_not_both_delete_themselves(
     assert registry.doctor() == []
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("is_deleted_first", [True, False])
 def test_an_invitee_never_joins_an_erased_organization(
     pair: tuple[Registry, Engine], coop: Coop, *, is_deleted_first: bool

@@ -25,7 +25,7 @@ from support.at_once import Request, send_at_once
 from support.authenticator import Authenticator
 from support.browsers import Browser, signed_in
 from support.postgresql import fresh_database
-from support.running_service import Registrant, RunningService, running_service
+from support.running_service import Registrant, RunningService, initialised_postgresql, running_service
 from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ WAITING = (
 @pytest.fixture(scope="module")
 def service(postgresql_server: str) -> Iterator[RunningService]:
     with (
-        fresh_database(postgresql_server) as url,
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
         running_service(url, signup="open", organizations_per_user=100) as found,
     ):
         found.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"

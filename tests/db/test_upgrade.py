@@ -29,6 +29,7 @@ UPGRADE_PAGE = Path(__file__).parents[2] / "docs" / "operating" / "upgrade.md"
 Rows = dict[str, list[dict[str, object]]]
 
 
+@pytest.mark.uncovered
 def test_a_registry_is_upgraded_with_all_its_rows(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:

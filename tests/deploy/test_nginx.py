@@ -17,7 +17,7 @@ from sublet.http.security_headers import SECURITY_HEADERS
 from support import http_clients
 from support.nginx import NAME, READY_SECONDS, nginx
 from support.postgresql import fresh_database
-from support.running_service import MovableClock, RunningService
+from support.running_service import MovableClock, RunningService, initialised_postgresql
 from support.serve_process import free_address as free_host_and_port
 from support.serve_process import wait_until
 
@@ -102,7 +102,7 @@ def breaking_upstream() -> Iterator[Breaking]:
 
 @pytest.fixture(scope="module")
 def url(postgresql_server: str) -> Iterator[str]:
-    with fresh_database(postgresql_server) as url:
+    with fresh_database(postgresql_server, like=initialised_postgresql()) as url:
         yield url
 
 
@@ -110,7 +110,6 @@ def url(postgresql_server: str) -> Iterator[str]:
 def token(url: str) -> str:
     registry = RunningService(Settings(database_url=url, database_may_lose_writes=True), MovableClock())
     with registry.client:
-        registry.operator("init")
         registry.operator("domain", "add", "example.test")
         registry.operator("user", "add", "ada@example.org", "--name", "Ada")
         return str(registry.operator("token", "issue", "ada@example.org", "--name", "t")["token"])

@@ -139,6 +139,7 @@ def test_ds_at_an_apex_comes_from_the_zone_above(records: tuple[bytes, ...]) -> 
 NAMES = sorted({record.owner for record in WHOLE if "\\" not in record.owner} | {"example", "other.example"})
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("over_tcp", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_to_random_packets(seed: int, over_tcp: bool) -> None:
@@ -162,6 +163,7 @@ OWNERS = [
 ]
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("over_tcp", [False, True])
 @pytest.mark.parametrize("owner", OWNERS)
 def test_answers_for_every_name_and_type(owner: str, over_tcp: bool) -> None:
@@ -194,6 +196,7 @@ def test_answers_for_every_name_and_type(owner: str, over_tcp: bool) -> None:
             check(wire, reply, over_tcp=over_tcp)
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("name", ["many5", "sibling5", "many16", "sibling16", "long5", "long16"])
 @pytest.mark.parametrize("rdtype", ["NS", "TXT"])
 def test_answers_of_every_size_over_udp(name: str, rdtype: str) -> None:
@@ -213,6 +216,7 @@ def test_answers_of_every_size_over_udp(name: str, rdtype: str) -> None:
     assert lengths
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("count", [200, 700, 1100])
 @pytest.mark.parametrize("octets", range(3))
 def test_the_largest_answers_over_tcp(count: int, octets: int) -> None:
@@ -250,6 +254,7 @@ ZONES = st.lists(
 )
 
 
+@pytest.mark.uncovered
 @settings(max_examples=300, deadline=None)
 @given(records=ZONES, names=st.lists(UNDER, min_size=1, max_size=5), data=st.data())
 def test_answers_from_random_zones(records: list[Record], names: list[str], data: st.DataObject) -> None:

@@ -126,6 +126,7 @@ OPTIONS = {
 FLAGS = {"none": 0, "DO": DO, "unknown": 0x0040, "all": 0xFFFF}
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("version", [0, 1, 2, 255])
@@ -177,6 +178,7 @@ def test_malformed_edns_is_formerr(port: int, wire: bytes, over_tcp: bool) -> No
 # Header flags (RFC 1035, section 4.1.1; RFC 4035, section 3.1.6)
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("flags", [0, AA, TC, RD, RA, Z, AD, CD, AA | TC | RD | RA | Z | AD | CD, 0x000F])
 @pytest.mark.parametrize(
     ("name", "expected"), [(APEX, QR | AA), (MISSING, QR | AA | 3), (DELEGATED, QR), (b"\0", QR | REFUSED)]

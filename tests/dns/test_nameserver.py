@@ -372,6 +372,7 @@ def test_random_bytes(wire: bytes) -> None:
     check_reply(wire, asyncio.run(_reply(wire)))
 
 
+@pytest.mark.uncovered
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())

@@ -209,6 +209,7 @@ def chosen_seed() -> int:
     return seed
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
     seed = chosen_seed()
@@ -248,6 +249,7 @@ def draw_records(draws: random.Random, fqdn: str, all_names: Sequence[str]) -> t
 PLACES = ("", "www.", "a.b.c.", "else.", "x.dev.", "there.dev.")
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_random_queries_about_records_are_answered_alike(registry: Registry, tmp_path: Path) -> None:
     """A zone of registered names with records, or delegated. Knot, NSD and BIND serve the exported zone."""

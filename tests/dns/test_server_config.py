@@ -102,6 +102,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_the_key_can_not_make_other_updates(server: NameServerProcess, name: str) -> None:
     before = server.records()

@@ -83,6 +83,7 @@ def test_a_probe_updates_the_fence_only() -> None:
     assert {each[0] for each in lines(message.update)} == {fence_name(ZONE)}
 
 
+@pytest.mark.uncovered
 def test_one_largest_delegation_fits_into_a_message_and_a_batch_of_them_does_not() -> None:
     """With 13 nameservers, both addresses of each, and 8 DS records."""
     label = "x" * 63

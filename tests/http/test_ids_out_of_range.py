@@ -36,6 +36,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         yield running
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("operation", OF_PATHS, ids=lambda each: each.name)
 def test_the_api_refuses_them_in_every_path(service: RunningService, operation: Operation) -> None:
     token = service.issue_token(ADA)

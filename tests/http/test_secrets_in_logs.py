@@ -16,6 +16,7 @@ USER_CODE = "BCDF-GHJK"
 CODE = "Zt0cQm3mJ0cLr1h6o8XyqWnTf5bVd2aKp9sGe4uYiRk"
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_no_token_of_a_request_is_logged_or_stored(tmp_path: Path, log_format: str) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:

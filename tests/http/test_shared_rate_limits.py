@@ -122,6 +122,7 @@ def test_a_process_strands_at_most_its_reservation(url: str) -> None:
     assert left == held
 
 
+@pytest.mark.uncovered
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     limit=st.integers(1, 60),

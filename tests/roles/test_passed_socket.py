@@ -12,9 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sublet.config import Settings
 from support import http_clients
 from support.keepalive_clients import hammering
+from support.repetitions import share
 from support.role_processes import apart
+from support.running_service import MovableClock, RunningService, initialise
 from support.serve_process import free_address, serve_process
 
 pytestmark = pytest.mark.slow
@@ -95,7 +98,7 @@ def test_serve_is_restarted_under_load_and_no_request_fails(tmp_path: Path) -> N
             service.start("serve")
             assert service.hear() == "READY=1"
             with hammering(f"{origin}/api/v1/me", token) as hammer:
-                for _ in range(3):
+                for _ in range(share(1, whole=3)):
                     hammer.wait_for_more(50)
                     assert service.process is not None
                     service.process.send_signal(signal.SIGTERM)
@@ -126,13 +129,13 @@ def test_api_serves_on_the_socket_that_was_passed(postgresql_server: str, tmp_pa
 @pytest.mark.parametrize("wrong", ["two", "udp", "unix"])
 def test_anything_but_one_listening_socket_is_refused(tmp_path: Path, wrong: str) -> None:
     host, port = free_address()
+    settings = Settings(database_url=f"sqlite:///{tmp_path}/registry.db", dns_listen=f"{host}:{port}")
+    initialise(RunningService(settings, MovableClock()))
     environment = {
         **os.environ,
-        "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/registry.db",
-        "SUBLET_DNS_LISTEN": f"{host}:{port}",
+        "SUBLET_DATABASE_URL": settings.database_url,
+        "SUBLET_DNS_LISTEN": settings.dns_listen,
     }
-    command = [sys.executable, "-m", "sublet.cli.main", "init"]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
     family = socket.AF_UNIX if wrong == "unix" else socket.AF_INET
     kind = socket.SOCK_DGRAM if wrong == "udp" else socket.SOCK_STREAM
     with socket.socket(family, kind) as passed, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:

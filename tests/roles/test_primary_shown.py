@@ -10,7 +10,7 @@ import pytest
 
 from long.hosts.standby import postgresql_pair
 from support.postgresql import fresh_database
-from support.running_service import RunningService, running_service
+from support.running_service import RunningService, initialised_postgresql, running_service
 from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def shown(service: RunningService) -> dict[str, Any]:
 
 def test_a_server_without_a_standby(postgresql_server: str) -> None:
     with (
-        fresh_database(postgresql_server) as url,
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
         running_service(url, database_may_lose_writes=True) as service,
     ):
         host_and_port = url.rpartition("@")[2].partition("/")[0]

@@ -7,7 +7,7 @@ import pytest
 
 from long.faults.races import processes
 from support.postgresql import fresh_database
-from support.running_service import Registrant, RunningService
+from support.running_service import Registrant, RunningService, initialised_postgresql
 from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,10 @@ def outcome(
 def test_a_revocation_and_a_suspension_apply_at_every_process_at_once(
     postgresql_server: str, tmp_path: Path
 ) -> None:
-    with fresh_database(postgresql_server) as url, processes(url, tmp_path, 2) as serving:
+    with (
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
+        processes(url, tmp_path, 2) as serving,
+    ):
         services = [each.service for each in serving]
         first, second = services
         for turn in range(5):

@@ -40,6 +40,7 @@ PUBLIC = """
 """.split()
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_not_public(address: str) -> None:
     parsed = parse_ipv6(address) if ":" in address else parse_ipv4(address)

@@ -270,6 +270,7 @@ WIRE_LABEL = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,3}[a-z0-9])?", fullmatch=True)
 WIRE_NAME = st.lists(WIRE_LABEL, min_size=1, max_size=4).map(".".join)
 
 
+@pytest.mark.uncovered
 @given(WIRE_NAME, WIRE_NAME, WIRE_NAME)
 def test_all_names_below_a_name_are_one_range_of_keys(name: str, ancestor: str, other: str) -> None:
     key = names.owner_key(ancestor)

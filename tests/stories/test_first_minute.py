@@ -3,8 +3,8 @@
 from support.running_service import DS, running_service
 
 
-def test_first_minute(database_url: str) -> None:
-    with running_service(database_url) as service:
+def test_first_minute(registry_url: str) -> None:
+    with running_service(registry_url) as service:
         service.add_domain("example.test")
         ada = service.add_user(credit_count=25)
         glue = [{"host": "ns1.blog.example.test", "ipv4": "8.8.4.4"}]

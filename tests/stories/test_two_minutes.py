@@ -14,7 +14,7 @@ NAME = "blog.example.test"
 BOUND_SECONDS = 120
 
 
-def test_a_stranger_publishes_a_name(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stranger_publishes_a_name(registry_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     mailbox = Mailbox()
     with smtp_server(mailbox) as port:
         settings = {
@@ -25,7 +25,7 @@ def test_a_stranger_publishes_a_name(database_url: str, capsys: pytest.CaptureFi
             "smtp_port": port,
             "smtp_security": "none",
         }
-        with running_service(database_url, **settings) as service:
+        with running_service(registry_url, **settings) as service:
             service.add_domain()
             began = time.monotonic()
             calls = _from_nothing_to_a_name(service, mailbox)

@@ -47,6 +47,12 @@ def server_address() -> str:
     return _server.url
 
 
+def kept_database() -> str:
+    """Create a database on this process's PostgreSQL that stays until the server stops, and return its address."""
+    server = server_address()
+    return _server.running.enter_context(fresh_database(server))
+
+
 def stop_server() -> None:
     """Drop the databases of this process's PostgreSQL and stop the server, if it was started."""
     drop_registries(Path("/"))

@@ -13,7 +13,7 @@ from sublet.config import Settings
 from support import http_clients
 from support.postgresql import fresh_database
 from support.processes import children_of, is_running
-from support.running_service import MovableClock, RunningService
+from support.running_service import MovableClock, RunningService, initialised_postgresql
 from support.serve_process import READY_SECONDS, free_address, wait_until
 
 END_SECONDS = 60.0
@@ -100,7 +100,7 @@ class Apart:
 @contextmanager
 def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[Apart]:
     """Create a database with the platform domain example.test, start nothing, and end all processes after the test."""
-    with fresh_database(server_url) as url:
+    with fresh_database(server_url, like=initialised_postgresql()) as url:
         http, dns = free_address(), [free_address() for _ in range(name_servers)]
         settings = Settings(
             database_url=url,
@@ -117,7 +117,6 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
             dns[0],
             http_clients.Client(timeout=60),
         )
-        service.operator("init")
         service.add_domain()
         opened = Apart(service, folder, dns)
         try:

@@ -259,15 +259,23 @@ class RunningService:
 @cache
 def _initialised(*, on_sqlite: bool) -> str:
     """Create a database by `sublet init`, to copy it for each test, which is much faster than all migrations."""
-    folder = databases.template("initialised")
-    url = f"sqlite:///{folder}/registry.db" if on_sqlite else databases.registry_address(folder)
+    url = (
+        f"sqlite:///{databases.template('initialised')}/registry.db"
+        if on_sqlite
+        else databases.kept_database()
+    )
     RunningService(Settings(database_url=url), MovableClock()).operator("init")
     return url
 
 
+def initialised_postgresql() -> str:
+    """Return the address of an initialised database of this process's PostgreSQL, for `fresh_database(…, like=…)`."""
+    return _initialised(on_sqlite=False)
+
+
 def registry_address(folder: Path) -> str:
     """Return the address of an initialised registry of a test's folder, on the chosen database."""
-    like = _initialised(on_sqlite=False) if databases.on_postgresql() else None
+    like = initialised_postgresql() if databases.on_postgresql() else None
     return databases.registry_address(folder, like=like)
 
 

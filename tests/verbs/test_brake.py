@@ -71,6 +71,7 @@ def test_a_week_without_the_worker_does_not_stop_the_sweep(registry: Registry) -
     assert registry.sweep().stopped_reason is not None
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 30)
@@ -85,6 +86,7 @@ def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     assert registry.live(days=40)["released"] == 30
 
 
+@pytest.mark.uncovered
 @pytest.mark.slow
 @pytest.mark.whole_on_postgresql
 def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) -> None:
@@ -93,6 +95,7 @@ def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) ->
     assert done["trashed"] == done["purged"] == done["released"] == 100
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("forecasts", "stops"),
@@ -117,6 +120,7 @@ def test_losses_are_compared_with_the_newest_forecast_of_a_day_ago(
     assert trashed(registry) == (0 if stops else 50)
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_a_few_unforecast_losses_do_not_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 20)
@@ -125,6 +129,7 @@ def test_a_few_unforecast_losses_do_not_stop_the_sweep(registry: Registry) -> No
     assert registry.sweep().done["trashed"] == 20
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_unforecast_losses_of_a_day_count_together(registry: Registry) -> None:
     fill(registry, 30)
@@ -136,6 +141,7 @@ def test_unforecast_losses_of_a_day_count_together(registry: Registry) -> None:
     assert registry.sweep().stopped_reason is not None
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_correcting_a_wrong_setting_saves_the_names(registry: Registry) -> None:
     fill(registry, 30)
@@ -148,6 +154,7 @@ def test_correcting_a_wrong_setting_saves_the_names(registry: Registry) -> None:
     assert trashed(registry) == 0
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_resuming_allows_only_the_reported_losses(registry: Registry) -> None:
     fill(registry, 60)
@@ -186,6 +193,7 @@ def test_the_operator_stops_and_resumes_the_sweep(registry: Registry) -> None:
         registry.write(resume_sweep, OPERATOR)
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("ago", [timedelta(hours=2), timedelta(days=3), timedelta(days=300)])
 def test_a_clock_set_back_stops_the_sweep_too(registry: Registry, ago: timedelta) -> None:
@@ -226,6 +234,7 @@ def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Reg
     assert registry.subdomain(name.id).expires_at == name.expires_at + timedelta(days=365)
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
@@ -250,6 +259,7 @@ def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
     assert trashed(registry) == 0
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_allowed_losses_do_not_stop_the_sweep_again(registry: Registry) -> None:
@@ -279,6 +289,7 @@ def test_a_user_who_deletes_all_names_does_not_stop_the_sweep(registry: Registry
     assert registry.live(days=3, step_days=1)["purged"] == 30
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_a_forecast_loss_through_a_trash_of_no_days_counts_once(registry: Registry) -> None:

@@ -124,6 +124,7 @@ def test_refusals(registry: Registry) -> None:
         registry.write(confirm_email, actor, "1", URL)
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_a_deleted_user_leaves_no_new_address(registry: Registry) -> None:
     change(registry, session_actor(sign_in(registry, "ben")), email="benno@example.org")

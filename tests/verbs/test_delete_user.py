@@ -88,6 +88,7 @@ def remove(registry: Registry, **options: Any) -> DeletedUser:
     return registry.write(delete_user, OPERATOR, EMAIL, **{"trash_names": True, "confirmed": True, **options})
 
 
+@pytest.mark.uncovered
 def test_no_row_has_the_address_or_the_name(known: Registry) -> None:
     assert known.read(find_mentions, [EMAIL])["audit_events"]
     balance, events = known.balance("zerlina"), len(known.dump()["audit_events"])

@@ -257,6 +257,7 @@ def test_nameservers_elsewhere_are_kept(registry: Registry) -> None:
     assert registry.subdomain(kept.id).generation == 1
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("state", ["trash", "suspended"])
 def test_names_in_the_trash_or_suspended_lose_such_nameservers_too(registry: Registry, state: str) -> None:

@@ -69,6 +69,7 @@ from support.corrupt_registry import (
     without_unique,
 )
 from support.registry import OPERATOR, START, Registry
+from support.repetitions import WHOLE
 from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 SHOP = "shop.example.test"
@@ -699,11 +700,27 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
 }
 
 
+def some_of(
+    faults: dict[str, tuple[Spoil, set[str]]], registry: Registry
+) -> dict[str, tuple[Spoil, set[str]]]:
+    """On PostgreSQL, `make test` makes only one fault for each report, because there the doctor takes twice as long."""
+    if WHOLE or registry.url.startswith("sqlite"):
+        return faults
+    chosen: dict[str, tuple[Spoil, set[str]]] = {}
+    reported: set[str] = set()
+    for case, (spoil, wanted) in faults.items():
+        if not wanted <= reported:
+            chosen[case] = spoil, wanted
+            reported |= wanted
+    return chosen
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("faults", [LEDGER, REGISTRY, OTHERS], ids=["ledger", "registry", "others"])
 def test_each_fault_breaks_exactly_its_invariants(
     busy: Registry, faults: dict[str, tuple[Spoil, set[str]]]
 ) -> None:
+    faults = some_of(faults, busy)
     found = found_after_each(busy, {case: spoil for case, (spoil, _) in faults.items()})
     wrong = {}
     for case, (_, wanted) in faults.items():
@@ -773,8 +790,9 @@ def test_each_fault_of_sessions_passkeys_and_codes_is_found(registry: Registry) 
     done = sign_in(registry)
     new_passkey(registry, done)
     registry.write(start_recovery, session_actor(done), URL)
-    found = found_after_each(registry, {case: spoil for case, (spoil, _) in SIGN_INS.items()})
-    for case, (_, expected) in SIGN_INS.items():
+    faults = some_of(SIGN_INS, registry)
+    found = found_after_each(registry, {case: spoil for case, (spoil, _) in faults.items()})
+    for case, (_, expected) in faults.items():
         assert {f"{each.invariant} {each.object_type}" for each in found[case]} == expected, case
 
 
@@ -800,6 +818,7 @@ HEALTH: dict[str, tuple[Spoil, str]] = {
 }
 
 
+@pytest.mark.uncovered
 def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=NS)
 

@@ -148,6 +148,7 @@ def test_refusals(registry: Registry) -> None:
         invite(registry, organization_id, EVE)
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("email", [BEN, EVE])
 def test_many_accept_at_once(registry: Registry, email: str) -> None:
     """Simultaneous acceptances make one membership and one account."""

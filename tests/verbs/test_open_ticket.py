@@ -156,6 +156,7 @@ def test_a_ticket_can_t_be_about_a_purged_subdomain(desk: HelpDesk) -> None:
     assert gone == _subdomain_refusal(desk, fqdn="missing.example.net")
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize(
     "fields",
     [

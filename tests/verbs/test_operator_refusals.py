@@ -261,10 +261,16 @@ SUBDOMAINS: list[Case] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Registry:
+    """A registry for all refusals, since each must leave it unchanged."""
+    return small_registry(tmp_path_factory.mktemp("refusals"))
+
+
 @pytest.mark.parametrize("case", [*ACCOUNTS, *DOMAINS, *CREDITS, *SUBDOMAINS], ids=lambda case: case[0])
-def test_a_refusal_names_the_field_and_leaves_no_trace(case: Case, tmp_path: Path) -> None:
+def test_a_refusal_names_the_field_and_leaves_no_trace(case: Case, unchanged: Registry) -> None:
     _, attempt, refusal, field = case
-    registry = small_registry(tmp_path)
+    registry = unchanged
     before = registry.rows()
     with pytest.raises(refusal) as raised:
         attempt(registry)

@@ -158,6 +158,7 @@ def _filled(url: str, prepared: Prepared) -> Iterator[Registry]:
         yield registry
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_query_reads_few_rows(many_names: Registry, question: str) -> None:
     def ask(tx: Tx) -> object:

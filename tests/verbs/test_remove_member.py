@@ -34,6 +34,7 @@ def remove(registry: Registry, organization_id: int, name: str, by: str = "ann")
     registry.write(remove_member, registry.actor(by), str(organization_id), member)
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("role", ["owner", "member", "billing", "viewer"])
 def test_an_owner_removes_any_member_and_every_member_may_leave(registry: Registry, role: str) -> None:
     organization_id = share(registry, ben=role)

@@ -94,6 +94,7 @@ def test_the_operator_renews_at_any_time_without_a_charge(registry: Registry) ->
     assert registry.doctor() == []
 
 
+@pytest.mark.uncovered
 def test_the_operator_renews_in_the_trash_so_that_it_can_be_restored(registry: Registry) -> None:
     registry.register(SHOP)
     registry.live(days=396)

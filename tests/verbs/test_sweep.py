@@ -75,6 +75,7 @@ def reached(registry: Registry, subdomain_id: int) -> dict[str, datetime]:
     return {each.kind: each.created_at for each in registry.read(sweep_store.list_milestones, subdomain_id)}
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_a_name_without_any_action_of_its_user(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
@@ -116,6 +117,7 @@ def test_no_step_is_taken_before_its_date(registry: Registry) -> None:
         assert reached(registry, name.id)[kind] == registry.now
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_a_renewed_name_gets_new_dates(registry: Registry) -> None:
     name = registry.register(NAME)
@@ -198,6 +200,7 @@ def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -
     assert registry.sweep().done["released"] == 1
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_the_dates_of_a_suspended_name_are_paused(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
@@ -219,6 +222,7 @@ def test_the_dates_of_a_suspended_name_are_paused(registry: Registry) -> None:
     assert name.id
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_reminders_are_repeated_after_a_suspension(registry: Registry) -> None:
     registry.register(NAME, nameservers=NS)
@@ -252,6 +256,7 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
     assert registry.balance() == 0
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_new_settings_of_a_platform_domain_apply(registry: Registry) -> None:
     registry.register(NAME)
@@ -281,6 +286,7 @@ def auto_renewing(registry: Registry, name: Any, max_credits: int) -> None:
     registry.write(lambda tx: store.update_subdomain(tx, name.id, auto_renew_max_credits=max_credits))
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_a_name_is_renewed_automatically_up_to_its_ceiling(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
@@ -329,6 +335,7 @@ def test_a_new_ceiling_at_the_instant_of_a_failure_is_tried_at_the_next_sweep(re
     assert registry.doctor() == []
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 def test_automatic_renewal_without_credits_is_tried_daily_until_the_trash(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
@@ -352,6 +359,7 @@ def test_a_suspended_user_s_name_is_not_renewed_automatically(registry: Registry
     assert registry.live(days=1) == Counter(["auto_renewed"])
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("days", [305, 394])
 def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry, days: int) -> None:
@@ -380,6 +388,7 @@ def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(regi
     assert registry.dump() == after
 
 
+@pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("verb", ["renew", "suspend", "unsuspend", "set_auto_renew"])
 def test_a_verb_that_changes_the_dates_stores_them(registry: Registry, verb: str) -> None:
@@ -420,6 +429,7 @@ def changed_rows(registry: Registry, before: Dump) -> int:
     return len({*map(repr, before["subdomains"])} - {*map(repr, registry.dump()["subdomains"])})
 
 
+@pytest.mark.uncovered
 @pytest.mark.parametrize("count", [3, 3000])
 def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
     registry: Registry, count: int

@@ -110,13 +110,13 @@ def _drop_checks(tx: Tx) -> None:
 
 
 def test_balance_read_before_the_transaction_is_caught(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _balance_first(monkeypatch)
     _without_checks(monkeypatch)
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         service.add_domain()
-        if database_url.startswith("postgresql"):
+        if registry_url.startswith("postgresql"):
             service.write(_drop_checks)
         with pytest.raises(AssertionError):
             check_credits_are_spent_once([service], 10)
@@ -125,11 +125,11 @@ def test_balance_read_before_the_transaction_is_caught(
 
 
 def test_without_the_lock_the_constraint_still_holds(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second line of defence: even if the balance is read too early, no charge makes it negative."""
     _balance_first(monkeypatch)
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
             check_credits_are_spent_once([service], 10)
@@ -146,29 +146,29 @@ def test_coupon_read_without_its_count_is_caught(url: str, monkeypatch: pytest.M
 
 
 def test_coupon_counted_before_the_transaction_is_caught(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def newest(tx: Tx, _call: Any) -> Any:
         return next(iter(credit_store.list_coupons(tx)), None)
 
     _read_then_write(monkeypatch, credit_store, "lock_coupon", newest)
     _without_checks(monkeypatch)
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         service.add_domain()
-        if database_url.startswith("postgresql"):
+        if registry_url.startswith("postgresql"):
             service.write(_drop_checks)
         with pytest.raises(AssertionError):
             check_coupon_is_used_once([service], 10)
         assert {each.invariant for each in service.doctor()} == {"coupon_uses"}
 
 
-def test_quota_read_before_the_lock_is_caught(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quota_read_before_the_lock_is_caught(registry_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def held(tx: Tx, call: Any) -> int:
         return store.count_free(tx, call.registrant.user.id)
 
     with monkeypatch.context() as patch:
         _read_then_write(patch, store, "count_free", held)
-        with running_service(database_url) as service:
+        with running_service(registry_url) as service:
             service.add_domain()
             with pytest.raises(AssertionError):
                 check_quota_is_used_once([service], 10)
@@ -186,17 +186,17 @@ def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_renewal_from_an_old_row_is_still_charged_once(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second line: the reference is the term, so a charge for the same one can't be stored twice."""
     _renew_an_old_row(monkeypatch)
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         service.add_domain()
         check_renewal_is_charged_once(service, 10)
 
 
 def test_a_renewal_without_its_reference_is_caught(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def any_reference(action: str, subdomain_id: int, _starts_at: object) -> str:
         number = next(numbers)
@@ -205,7 +205,7 @@ def test_a_renewal_without_its_reference_is_caught(
     numbers = count()
     _renew_an_old_row(monkeypatch)
     monkeypatch.setattr("sublet.subdomains.charge.charge_reference", any_reference)
-    with running_service(database_url) as service:
+    with running_service(registry_url) as service:
         service.add_domain()
         service.write(lambda tx: tx.connection.exec_driver_sql("DROP INDEX uq_terms_subdomain_id_starts_at"))
         with pytest.raises(AssertionError):

@@ -28,15 +28,15 @@ from long.faults.races import (
 )
 from support.crash_checks import zone_is_right
 from support.postgresql import fresh_database
-from support.running_service import RunningService, running_service
+from support.running_service import RunningService, initialised_postgresql, running_service
 from support.serve_process import serve_process, wait_until
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def racing(database_url: str) -> Iterator[RunningService]:
-    with running_service(database_url) as service:
+def racing(registry_url: str) -> Iterator[RunningService]:
+    with running_service(registry_url) as service:
         service.add_domain()
         yield service
 
@@ -81,7 +81,7 @@ def test_twenty_requests_with_one_key_take_effect_once(racing: RunningService) -
 def test_two_services_on_one_database_stay_consistent(postgresql_server: str, tmp_path: Path) -> None:
     """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one is killed."""
     with (
-        fresh_database(postgresql_server) as url,
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
         serve_process(url, tmp_path) as first,
         serve_process(url, tmp_path) as second,
     ):
@@ -119,7 +119,10 @@ def test_two_services_on_one_database_stay_consistent(postgresql_server: str, tm
 def test_several_processes_spend_credits_names_coupons_and_keys_once(
     postgresql_server: str, tmp_path: Path
 ) -> None:
-    with fresh_database(postgresql_server) as url, processes(url, tmp_path) as serving:
+    with (
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
+        processes(url, tmp_path) as serving,
+    ):
         check_over_processes([each.service for each in serving], ROUNDS)
 
 
@@ -129,7 +132,10 @@ def test_rate_limits_hold_over_all_processes(postgresql_server: str, tmp_path: P
         "SUBLET_RATE_LIMIT_WRITE_PER_MINUTE": "40",
         "SUBLET_RATE_LIMIT_FAILED_AUTH_PER_MINUTE": "7",
     }
-    with fresh_database(postgresql_server) as url, processes(url, tmp_path, environment=limits) as serving:
+    with (
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
+        processes(url, tmp_path, environment=limits) as serving,
+    ):
         services = [each.service for each in serving]
         ada = services[0].add_user()
         limit_holds(services, ada, limit=40)

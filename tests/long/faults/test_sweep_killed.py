@@ -22,7 +22,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.store import milestones
 from support.crash_checks import zone_is_right
 from support.postgresql import fresh_database
-from support.running_service import Registrant, RunningService, registry_address
+from support.running_service import Registrant, RunningService, initialised_postgresql, registry_address
 from support.serve_process import ServeProcess, serve_process, wait_until
 
 pytestmark = pytest.mark.slow
@@ -184,5 +184,8 @@ def test_a_sweep_killed_many_times_does_each_step_once(tmp_path: Path, seed: int
 def test_a_sweep_killed_many_times_on_postgresql_does_each_step_once(
     postgresql_server: str, tmp_path: Path
 ) -> None:
-    with fresh_database(postgresql_server) as url, serve_process(url, tmp_path) as serving:
+    with (
+        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
+        serve_process(url, tmp_path) as serving,
+    ):
         check_each_step_is_done_once(serving, seed=3, kills=3)

@@ -18,7 +18,7 @@ from sublet.processes.model import Lease
 from support.leases import find
 from support.name_servers import primary
 from support.postgresql import fresh_database
-from support.running_service import Registrant
+from support.running_service import Registrant, initialised_postgresql
 from support.serve_process import ServeProcess, serve_process, wait_until
 from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
 
@@ -102,7 +102,7 @@ def two_services(url: str, folder: Path, point: str, kill_signal: str, broken: s
 
 @pytest.fixture
 def url(postgresql_server: str) -> Iterator[str]:
-    with fresh_database(postgresql_server) as address:
+    with fresh_database(postgresql_server, like=initialised_postgresql()) as address:
         yield address
 
 
