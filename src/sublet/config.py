@@ -219,6 +219,17 @@ class Settings:
         "", "The operator's mail address, or a page of contacts (https://…), for the foot of the pages."
     )
     site_imprint_url: str = _setting("", "The page of the imprint (https://…), for the foot of the pages.")
+    site_terms_url: str = _setting(
+        "", "The page of the terms (https://…), for the foot of the pages and for RDAP."
+    )
+    abuse_contact: str = _setting(
+        "",
+        "Who gets reports of abuse: a mail address, or a page (https://…); empty: site_contact. Anyone can read it.",
+    )
+    rdap: bool = _setting(
+        default=True,
+        description="Answer RDAP queries about names at /rdap, and show a page about each name at /about.",
+    )
     nameserver_presets: str = _setting(
         "",
         "DNS providers whose nameservers the forms offer, each `name: host host`, comma-separated.",
@@ -331,10 +342,10 @@ def _check_site(settings: Settings) -> None:
         raise SettingsError(
             f"site_logo: {settings.site_logo!r} has another type. Give a file with .svg, .png or .webp."
         )
-    for name in ("site_contact", "site_imprint_url"):
+    for name in ("site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"):
         text = getattr(settings, name)
-        is_url = re.match(r"https?://[^\s/]", text) is not None
-        is_address = name == "site_contact" and _is_mail_address(text)
+        is_url = re.fullmatch(r"https?://[^\s/]\S*", text) is not None and text.isprintable()
+        is_address = name.endswith("_contact") and _is_mail_address(text)
         if text and not (is_url or is_address):
             raise SettingsError(
                 f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
@@ -350,6 +361,16 @@ def operator_address(settings: Settings) -> str:
     """Return the address for mails to the operator: `operator_mail`, or `site_contact` if that is an address, or an empty text."""
     is_usable = _is_mail_address(settings.site_contact)
     return settings.operator_mail or (settings.site_contact if is_usable else "")
+
+
+def abuse_contact(settings: Settings) -> str:
+    """Return the address or page for reports of abuse: `abuse_contact`, or else `site_contact`, or an empty text."""
+    return settings.abuse_contact or settings.site_contact
+
+
+def contact_url(contact: str) -> str:
+    """Return a contact as a URL: `mailto:` with a mail address. A page's URL and an empty text are returned unchanged."""
+    return f"mailto:{contact}" if "@" in contact and "://" not in contact else contact
 
 
 def _check_smtp_host(text: str) -> None:

@@ -10,6 +10,7 @@ from sublet.health import api as health
 from sublet.operations.operation import Operation
 from sublet.organizations import api as organizations
 from sublet.platform_domains import api as platform_domains
+from sublet.rdap import api as rdap
 from sublet.sign_in import api as sign_in
 from sublet.sign_in.devices import api as devices
 from sublet.sign_up import api as sign_up
@@ -47,3 +48,5 @@ AUTH_OPERATIONS: tuple[Operation, ...] = tuple(
 )
 """The operations under `/auth/`, which need no token."""
 OPERATIONS = (*API_OPERATIONS, *AUTH_OPERATIONS)
+RDAP_OPERATIONS: tuple[Operation, ...] = tuple(rdap.api)
+"""The operations of RDAP, for which the OpenAPI document and the clients have no place."""

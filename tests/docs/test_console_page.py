@@ -11,7 +11,7 @@ from sublet.web.routes import PAGES
 NAMES = [each.name for each in OPERATIONS]
 FOR_PROGRAMS = frozenset({"start_device", "poll_device"})
 """Operations of programs that have no browser. The page of the person who decides has operations of its own."""
-PICTURES_MAX_BYTES = 1_500_000
+PICTURES_MAX_BYTES = 1_600_000
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - FOR_PROGRAMS))

@@ -23,6 +23,7 @@ PAGES = (
     ShownPage("sign-up", "/signup", is_open=True),
     ShownPage("sign-in", "/signin", is_open=True),
     ShownPage("sign-in-link", "/signin/confirm?token=x", is_open=True),
+    ShownPage("about", f"/about/blog.{DOMAIN}", is_open=True),
     ShownPage("reference", "/docs", is_open=True),
     ShownPage("names", "/names"),
     ShownPage("no-names", "/names?q=nothing"),

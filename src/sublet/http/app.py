@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
@@ -22,6 +22,7 @@ from sublet.http.dispatch import Resource
 from sublet.http.docs_page import Document
 from sublet.http.errors import accepted_request_id, internal_error, render_refusal
 from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.http.security_txt import SECURITY_TXT_PATH, security_txt
 from sublet.ids import new_request_id
 from sublet.metrics import METRICS_TYPE, Metrics
 from sublet.operations.call import Context
@@ -57,9 +58,6 @@ def build_app(
 
     `refusal_page` answers refused requests of browsers outside the API. Without it browsers get JSON too.
     """
-    by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
-    for operation in operations:
-        by_path[operation.full_path][operation.method] = operation
 
     @cache
     def text() -> str:
@@ -68,20 +66,50 @@ def build_app(
     async def openapi(_request: Request) -> Response:
         return Response(await asyncio.to_thread(text), media_type="application/json")
 
+    async def show_security_txt(request: Request) -> Response:
+        text = security_txt(context.settings, public_url, context.db.now())
+        if not text:
+            return _refusal_response(request, NotFound("The operator has published no contact."))
+        return PlainTextResponse(text)
+
     pages = [
         Route(OPENAPI_PATH, openapi, methods=["GET"]),
+        Route(SECURITY_TXT_PATH, show_security_txt, methods=["GET"]),
         *_status_routes(StatusSources(context.db, context.metrics, context.stopping, context.readiness)),
         *console_routes,
-    ]
-    resources = [
-        Route(path, Resource(context, by_path[path], public_url))
-        for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PREFIX))
     ]
     unknown_path: ASGIApp = Resource(context, {}, public_url)
     if refusal_page is not None:
         unknown_path = _page_or_default(unknown_path, refusal_page)
     # `Resource` answers its own exceptions, so only the pages need Starlette's exception handlers.
-    return Router(resources, redirect_slashes=False, default=_application(pages, unknown_path, refusal_page))
+    default = _application(pages, unknown_path, refusal_page)
+    by_surface: dict[str, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        by_surface[operation.surface.prefix].append(operation)
+    routers = {
+        prefix: _router(
+            context,
+            found,
+            public_url,
+            Resource(context, {}, public_url, found[0].surface) if prefix else default,
+        )
+        for prefix, found in by_surface.items()
+    }
+    return _by_prefix(routers, routers.pop("", default))
+
+
+def _router(
+    context: Context, operations: Sequence[Operation], public_url: str, unknown_path: ASGIApp
+) -> Router:
+    """Return the router of a surface's operations."""
+    by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
+    for operation in operations:
+        by_path[operation.full_path][operation.method] = operation
+    resources = [
+        Route(path, Resource(context, by_path[path], public_url))
+        for path in sorted(by_path, key=lambda each: not each.startswith(BASE_PATH + FIRST_PREFIX))
+    ]
+    return Router(resources, redirect_slashes=False, default=unknown_path)
 
 
 def build_status_app(sources: StatusSources) -> ASGIApp:
@@ -160,6 +188,18 @@ def _status_routes(sources: StatusSources) -> list[Route]:
 def _read_replication(tx: Tx) -> Replication | None:
     check_readable(tx)
     return find_replication(tx)
+
+
+def _by_prefix(apps: Mapping[str, ASGIApp], default: ASGIApp) -> ASGIApp:
+    """Return an application that calls the one for the path's prefix, or else `default`."""
+    by_prefix = [(f"{prefix}/", app) for prefix, app in apps.items()]
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        path = f"{scope.get('path', '')}/"
+        app = next((app for prefix, app in by_prefix if path.startswith(prefix)), default)
+        await app(scope, receive, send)
+
+    return choose
 
 
 def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:

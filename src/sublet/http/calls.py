@@ -305,7 +305,9 @@ async def _read_parts(sent: SentRequest, operation: Operation) -> _Parts:
     if operation.takes_body:
         members, reading.malformed = await sent.members()
         body = read_members(members, operation.body or NoBody, reading)
-    query = read_query(sent.query_string, operation.query, reading)
+    query = None
+    if not operation.surface.ignores_query:
+        query = read_query(sent.query_string, operation.query, reading)
     key = read_key(sent.fields, reading) if operation.takes_idempotency_key else None
     if reading.malformed:
         raise invalid_request(reading.malformed)

@@ -29,7 +29,13 @@ from sublet.errors import (
 )
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Clients
-from sublet.http.errors import JSON_TYPE, accepted_request_id, internal_error, render_refusal
+from sublet.http.errors import (
+    accepted_request_id,
+    internal_error,
+    refusal_headers,
+    render_refusal,
+    status_of,
+)
 from sublet.http.organization_header import read_organization
 from sublet.http.read_body import BodyTooSlow, parse_object, read_body
 from sublet.http.request_head import check_head
@@ -39,7 +45,7 @@ from sublet.ids import new_request_id
 from sublet.operations.call import Context
 from sublet.operations.client import is_from_site, origin_refusal
 from sublet.operations.conditional import entity_tag, is_not_modified
-from sublet.operations.operation import DOCS_PATH, WRITE_METHODS, Operation
+from sublet.operations.operation import API, DOCS_PATH, WRITE_METHODS, Operation, Surface
 from sublet.secret import Secret, without_codes
 
 log = structlog.get_logger()
@@ -71,11 +77,14 @@ class _Request(SentRequest):
 class Resource:
     """The ASGI application of one path with its methods. Without methods it answers 404."""
 
-    def __init__(self, context: Context, methods: Mapping[str, Operation], public_url: str) -> None:
+    def __init__(
+        self, context: Context, methods: Mapping[str, Operation], public_url: str, surface: Surface = API
+    ) -> None:
         self._calls = Calls(context)
         self._context = context
         self._clients = Clients(context.settings, public_url)
         self._methods = methods
+        self._surface = next((each.surface for each in methods.values()), surface)
         self._log_request = choose_request_log(context.settings)
         # A path parameter of an open operation may be a secret, so the log gets the path with the parameters' names instead of their values.
         # `without_codes` hides codes in the other paths, also in paths that don't exist.
@@ -101,15 +110,15 @@ class Resource:
         bind_contextvars(request_id=request_id)
         try:
             status, body = await self._answer(request)
-            request.headers["content-type"] = JSON_TYPE
+            request.headers["content-type"] = self._surface.media_type
         except Refusal as refusal:
             error = refusal.code
-            status, body = _render(request, refusal)
+            status, body = _render(request, refusal, self._surface)
         except Exception:
             log.exception("fault", path=request.logged_path)
             error = InternalError.code
-            status, body = _render(request, internal_error(request_id))
-        request.headers["x-request-id"] = request_id
+            status, body = _render(request, internal_error(request_id), self._surface)
+        request.headers |= {"x-request-id": request_id, **self._surface.headers}
         # With a final newline the prompt of a terminal begins on a new line.
         response: Response
         if request.parts is not None:
@@ -148,15 +157,15 @@ class Resource:
         request.parameters = request.scope.get("path_params", {})
         if operation.is_open:
             answer = await self._calls.answer_open(operation, request, failure_limits)
-            return operation.status, msgspec.json.encode(answer.body)
-        registrant = await self._authenticate(request, failure_limits)
-        request.user_id = registrant.user.id
-        answer = await self._calls.answer(operation, registrant, request)
+        else:
+            registrant = await self._authenticate(request, failure_limits)
+            request.user_id = registrant.user.id
+            answer = await self._calls.answer(operation, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
             request.parts = answer.parts
         body = msgspec.json.encode(answer.body)
         if operation.has_etag:
-            tag = request.headers["etag"] = entity_tag(answer.body, body)
+            tag = request.headers["etag"] = answer.headers.get("etag") or entity_tag(answer.body, body)
             if is_not_modified(request.fields.getlist("if-none-match"), tag):
                 return 304, b""
         return answer.status or operation.status, body
@@ -221,10 +230,14 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
     yield b"\n"
 
 
-def _render(request: _Request, refusal: Refusal) -> tuple[int, bytes]:
-    """Return status and body of a refusal, and set its headers."""
+def _render(request: _Request, refusal: Refusal, surface: Surface) -> tuple[int, bytes]:
+    """Return status and body of a refusal in the form of a surface, and set its headers."""
     if isinstance(refusal, BodyTooSlow) or ("expect" in request.fields and not request.body_read):
         request.headers["connection"] = "close"  # uvicorn would read the rest of the body as the next request
+    if surface.describe_refusal is not None:
+        status = status_of(type(refusal))
+        request.headers |= {"content-type": surface.media_type, **refusal_headers(refusal)}
+        return status, msgspec.json.encode(surface.describe_refusal(status, refusal.message))
     accept = ",".join(request.fields.getlist("accept"))
     status, headers, body = render_refusal(refusal, request.request_id, accept, DOCS_PATH)
     request.headers |= headers

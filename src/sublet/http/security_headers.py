@@ -1,6 +1,6 @@
 """The headers of every answer that keep browsers from caching the answer, guessing its type, framing or executing it.
 
-There are no `Access-Control-…` headers, because pages of other sites shouldn't use tokens.
+Only RDAP has an `Access-Control-…` header, because pages of other sites shouldn't use tokens.
 """
 
 SECURITY_HEADERS = {

@@ -39,7 +39,7 @@ def _digest(encoded: bytes) -> str:
 def is_not_modified(if_none_match: Iterable[str], tag: str) -> bool:
     """True if the headers `If-None-Match` have this tag, so that the answer is 304. The comparison is weak (section 13.1.2)."""
     listed = _tags(",".join(if_none_match))
-    return listed == ["*"] or tag in [each.removeprefix("W/") for each in listed]
+    return listed == ["*"] or tag.removeprefix("W/") in [each.removeprefix("W/") for each in listed]
 
 
 def is_match(if_match: str, tag: str) -> bool:

@@ -49,10 +49,18 @@ Refusals = tuple[type[Refusal], ...]
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """What a group of operations has in common: the prefix of their paths, and whether they need no credential."""
+    """What a group of operations has in common: the prefix of their paths, whether they need no credential, and the form of their answers.
+
+    `headers` are those of each answer. `describe_refusal` returns the body of a refusal, from its status and message; None: the envelope of
+    docs/errors.md. A surface that `ignores_query` takes query parameters that it doesn't know.
+    """
 
     prefix: str
     is_open: bool = False
+    media_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    describe_refusal: Callable[[int, str], msgspec.Struct] | None = None
+    ignores_query: bool = False
 
 
 API = Surface(BASE_PATH)

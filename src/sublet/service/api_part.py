@@ -30,7 +30,7 @@ from sublet.operations.rate_limiter import RateLimiter, choose_reserve
 from sublet.platform_domains.name_servers import name_servers
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
-from sublet.surfaces import OPERATIONS
+from sublet.surfaces import OPERATIONS, RDAP_OPERATIONS
 from sublet.web.console import Console
 
 FLUSH_SECONDS = 30.0
@@ -114,12 +114,13 @@ async def serve_api(
     def document() -> Document:
         return build_document(OPERATIONS, public_url + BASE_PATH, __version__)
 
-    console = Console(context, public_url, document, OPERATIONS)
+    operations = (*OPERATIONS, *(RDAP_OPERATIONS if settings.rdap else ()))
+    console = Console(context, public_url, document, operations)
     app = build_app(
         context,
         public_url,
         document,
-        OPERATIONS,
+        operations,
         console_routes=console.routes(),
         refusal_page=console.refuse,
     )

@@ -84,6 +84,8 @@ class Console:
         """Return the routes of the pages and of their assets."""
         found = [*self._assets.routes(), Route(DOCS_PATH, self._show_reference)]
         for page in PAGES:
+            if not self._shared.operations.keys() >= set(page.operations):
+                continue  # the operator turned these operations off
             paths = [page.path]
             if not page.is_open and not page.is_personal:
                 paths.append(f"/o/{{organization:id}}{page.path}")

@@ -21,7 +21,7 @@ from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
 from sublet.operations.client import Client, is_from_site, origin_refusal
 from sublet.operations.client_address import address_key
-from sublet.operations.operation import BASE_PATH, Operation
+from sublet.operations.operation import Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 
 ReadT = TypeVar("ReadT")
@@ -286,9 +286,9 @@ def _query_values(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _request_path(operation: Operation, parameters: Mapping[str, str]) -> str:
-    path = operation.path
+    path = operation.full_path
     for name, value in parameters.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))
     if "{" in path:
         raise NotFound("There is nothing at this path. Check it.")
-    return path if operation.is_open else BASE_PATH + path
+    return path

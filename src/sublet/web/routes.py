@@ -1,6 +1,6 @@
 """The page table. Each entry lists the API operations of its handlers. docs/console.md is generated from it."""
 
-from sublet.web import delegation_form, name, names, register, register_many, sign_in, sign_up, start
+from sublet.web import about, delegation_form, name, names, register, register_many, sign_in, sign_up, start
 from sublet.web.account_routes import ACCOUNT_PAGES
 from sublet.web.page import Page
 
@@ -27,6 +27,7 @@ _OVERVIEW = (
 )
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
+    Page("/about/{fqdn}", about.show, is_open=True, operations=("rdap_domain",)),
     Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),
     Page(
         "/signup/confirm",

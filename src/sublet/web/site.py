@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from sublet.config import Settings, SettingsError
+from sublet.config import Settings, SettingsError, contact_url
 
 LOGO_MAX_BYTES = 64 * 1024
 LIGHT_BACKGROUND, DARK_BACKGROUND = "#ffffff", "#121417"
@@ -20,6 +20,7 @@ class Site:
     name: str
     contact: str
     imprint_url: str
+    terms_url: str
     logo: str
     assets: dict[str, bytes]
 
@@ -40,11 +41,11 @@ def load_site(settings: Settings) -> Site:
     if settings.site_logo:
         logo = "logo" + Path(settings.site_logo).suffix
         assets[logo] = _read_logo(Path(settings.site_logo))
-    contact = settings.site_contact
     return Site(
         settings.site_name,
-        f"mailto:{contact}" if "@" in contact and "://" not in contact else contact,
+        contact_url(settings.site_contact),
         settings.site_imprint_url,
+        settings.site_terms_url,
         logo,
         assets,
     )
