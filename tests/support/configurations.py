@@ -169,7 +169,7 @@ def _identifier(kind: str, each: Configuration, state: Mapping[str, Any], rng: r
     """Return what an import takes: the id, or a spelling of the name or of the address."""
     if kind == "organization_member":
         return f"{state['organization_id']}/{each.others[kind]['email']}"
-    names = [each.name["fqdn"], to_unicode(KINDS["name"].rule(each.name["fqdn"]))]
+    names = [each.name["fqdn"], to_unicode(str(KINDS["name"].rule(each.name["fqdn"])))]
     if kind == "automatic_ds":
         return str(rng.choice(names))
     return str(rng.choice([state["id"], *names]) if kind == "subdomain" else state["id"])
