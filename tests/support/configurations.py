@@ -190,6 +190,13 @@ def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: ra
     assert again.changes == [False] * len(altered), again.text
 
 
+def check_second_run(ansible: Ansible, configurations: list[Configuration]) -> None:
+    """Play configurations twice, and assert that the second run changes nothing. One start of Ansible does both."""
+    tasks = [options for each in configurations for options in _tasks(each)]
+    played = ansible.play(_playbook(tasks * 2))
+    assert played.changes == [True] * len(tasks) + [False] * len(tasks), played.text
+
+
 Task = tuple[str, dict[str, Any]]
 """A module and its options."""
 
