@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from sublet.cli.main import app
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
+ZOE = "zoë@xn--bcher-kva.example"
+
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
@@ -22,6 +24,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
     run(registry, "credits", "grant", ANNA, "--credits", "1", "--reason", "no payment")
     run(registry, "user", "add", "gone@example.org", "--name", "Gone")
     run(registry, "user", "delete", "gone@example.org", "--yes")
+    run(registry, "user", "add", "zoë@bücher.example", "--name", "Zoe")
     return registry
 
 
@@ -34,8 +37,12 @@ def run(registry: Registry, *words: str) -> Any:
 @pytest.mark.parametrize(
     ("words", "emails"),
     [
-        ((), ["under_score@example.org", BOB, ANNA]),
-        (("--limit", "2"), ["under_score@example.org", BOB]),
+        ((), [ZOE, "under_score@example.org", BOB, ANNA]),
+        (("--limit", "2"), [ZOE, "under_score@example.org"]),
+        (("--containing", "Bücher"), [ZOE]),
+        (("--containing", "BÜCHER\u3002example."), [ZOE]),
+        (("--containing", " ZOE\u0308@bücher.example."), [ZOE]),
+        (("--containing", "@xn--b"), [ZOE]),
         (("--containing", "ANNA@"), [ANNA]),
         (("--containing", "100% w"), ["under_score@example.org"]),
         (("--containing", "nder", "--limit", "1"), ["under_score@example.org"]),

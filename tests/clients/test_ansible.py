@@ -9,7 +9,7 @@ import pytest
 
 from support.ansible import Ansible
 from support.child_keys import ChildKey
-from support.configurations import DOMAIN, check_ansible, draw_configuration
+from support.configurations import DOMAIN, check_ansible, check_second_run, draw_configuration
 from support.running_service import DS, Registrant, RunningService
 
 NS = {"ns1.provider.example", "ns1.blog.example.test"}
@@ -115,13 +115,23 @@ def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
         assert sentence in result.get("msg", ""), result
 
 
-@pytest.mark.whole
-def test_check_mode_tells_what_random_configurations_change(service: RunningService, tmp_path: Path) -> None:
+@pytest.fixture
+def of_many(service: RunningService, tmp_path: Path) -> Ansible:
+    """Ansible of a user who can have many names."""
     service.add_domain(DOMAIN)
     who = service.add_user(credit_count=1000, free_quota="100")
+    return Ansible(tmp_path, service.base_url, who.token)
+
+
+def test_random_configurations_need_no_change_in_a_second_run(of_many: Ansible) -> None:
+    rng = random.Random(3)  # noqa: S311 - not for secrets
+    check_second_run(of_many, [draw_configuration(rng, number) for number in range(5)])
+
+
+@pytest.mark.whole
+def test_check_mode_tells_what_random_configurations_change(of_many: Ansible) -> None:
     rng = random.Random(2)  # noqa: S311 - not for secrets
-    configurations = [draw_configuration(rng, number) for number in range(5)]
-    check_ansible(Ansible(tmp_path, service.base_url, who.token), configurations, rng)
+    check_ansible(of_many, [draw_configuration(rng, number) for number in range(5)], rng)
 
 
 def test_nothing_is_paid_without_max_credits(

@@ -8,7 +8,7 @@ from functools import partial
 from threading import Event
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts import store as account_store
@@ -54,6 +54,7 @@ from sublet.subdomains.retry import retry
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.transfer import transfer
 from sublet.subdomains.update_nameservers import update_nameservers
+from support.interleaving import count_blocked, interleave
 from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
 from support.serve_process import wait_until
@@ -78,35 +79,6 @@ def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tupl
         yield registry, engine
 
 
-def _interleave(
-    registry: Registry,
-    engine: Engine,
-    first: Callable[[Tx], object],
-    beside: Callable[[Tx], object],
-    then: Callable[[Tx], object],
-) -> None:
-    """Run `first` and `then` in one transaction. Between them `beside` begins in another one and waits. Neither is retried."""
-
-    def run() -> None:
-        with engine.begin() as connection:
-            beside(Tx(connection, registry.now))
-
-    with ThreadPoolExecutor(1) as threads:
-        with engine.begin() as connection:
-            tx = Tx(connection, registry.now)
-            first(tx)
-            waiting = threads.submit(run)
-            wait_until(lambda: waiting.done() or registry.read(_count_blocked) == 1)
-            assert not waiting.done(), waiting.exception() or "nothing keeps it"
-            then(tx)
-        waiting.result(30)
-
-
-def _count_blocked(tx: Tx) -> int:
-    blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    return int(tx.connection.execute(text(blocked)).scalar_one())
-
-
 def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     domain_id = registry.domains[ZONE]
@@ -114,7 +86,7 @@ def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine])
     batch = registry.write(begin_publication, domain_id)
     assert batch is not None
     registry.write(record_zone_fault, domain_id, batch.items, *FAULT)
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: zone_state_store.update_zone_state(tx, domain_id, problem=FAULT[0]),
@@ -128,7 +100,7 @@ def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine])
 def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     domain_id = registry.domains[ZONE]
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: zone_state_store.update_zone_state(tx, domain_id, seen_at=registry.now),
@@ -148,7 +120,7 @@ def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[R
     assert batch is not None
     (item,) = batch.items
     refused = Result(item, error="in use", cause="in_use", nothing_applied=True)
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: settle_fence(tx, domain_id, batch.fence, batch.next_fence),
@@ -194,7 +166,7 @@ def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engin
     due = [registry.now - timedelta(seconds=number) for number in (1, 2)]  # the later name is processed first
     for each, due_at in zip(held, due, strict=True):
         registry.write(store.set_dates, each.id, due_at=due_at, loss_at=None)
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: store.lock_subdomains(tx, [held[0].id]),
@@ -243,7 +215,7 @@ def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry,
         with pytest.raises(Conflict, match="other names have nameservers below it"):
             purge(tx, OPERATOR, SHOP, release=True)
 
-    _interleave(registry, engine, add, release, lambda _: None)
+    interleave(registry, engine, add, release, lambda _: None)
     registry.write(delete, registry.actor(), ada)
 
 
@@ -259,14 +231,14 @@ def test_a_concurrent_purge_is_seen_before_the_nameserver_is_stored(pair: tuple[
                 tx, registry.actor(), f"ada.{ZONE}", UpdateNameservers(nameservers=(f"ns1.{SHOP}",))
             )
 
-    _interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)
+    interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)
 
 
 def test_two_transfers_of_a_name_are_serialized(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     registry.add_user("carl")
     held = registry.register(SHOP)
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"),
@@ -285,7 +257,7 @@ def test_a_former_user_s_change_that_waited_for_a_transfer_is_refused(pair: tupl
         with pytest.raises(SubdomainNotFound):
             delete(tx, registry.actor(), SHOP)
 
-    _interleave(
+    interleave(
         registry, engine, lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"), refused, lambda _: None
     )
     assert registry.subdomain(held.id).trashed_at is None
@@ -332,9 +304,7 @@ def test_the_last_two_members_do_not_both_delete_themselves(
     """The second deletion sees that its user is the last member, and that the organization has credits."""
     registry, engine = pair
     registry.write(grant_credits, OPERATOR, f"organization:{coop.id}", 5, "test")
-    _interleave(
-        registry, engine, _delete(registry, "ann"), _raises(Conflict, _delete(registry, "ben")), _nothing
-    )
+    interleave(registry, engine, _delete(registry, "ann"), _raises(Conflict, _delete(registry, "ben")))
     assert role_of(registry, coop.id, "ben") == "owner"
     assert registry.doctor() == []
 
@@ -353,10 +323,10 @@ def test_an_invitee_never_joins_an_erased_organization(
         accepted.append(accept_invitation(tx, STRANGER, coop.code, opens_accounts=True))
 
     if is_deleted_first:
-        _interleave(registry, engine, _delete(registry, "ann"), join, _nothing)
+        interleave(registry, engine, _delete(registry, "ann"), join)
         assert accepted == [None]
     else:
-        _interleave(registry, engine, join, _delete(registry, "ann"), _nothing)
+        interleave(registry, engine, join, _delete(registry, "ann"))
         assert role_of(registry, coop.id, "cleo") == "owner"
     assert registry.doctor() == []
 
@@ -364,7 +334,7 @@ def test_an_invitee_never_joins_an_erased_organization(
 def test_a_deleted_invitee_does_not_join(pair: tuple[Registry, Engine], coop: Coop) -> None:
     registry, engine = pair
     accept = partial(accept_invitation, actor=STRANGER, code=coop.code, opens_accounts=False)
-    _interleave(registry, engine, _delete(registry, "cleo"), _raises(Outdated, accept), _nothing)
+    interleave(registry, engine, _delete(registry, "cleo"), _raises(Outdated, accept))
     assert registry.write(accept) is None, "the deletion deleted the code"
     assert registry.doctor() == []
 
@@ -376,7 +346,7 @@ def test_an_invitee_does_not_join_a_deleted_organization(pair: tuple[Registry, E
     def join(tx: Tx) -> None:
         accepted.append(accept_invitation(tx, STRANGER, coop.code, opens_accounts=True))
 
-    _interleave(registry, engine, _delete_coop(registry, coop), join, _nothing)
+    interleave(registry, engine, _delete_coop(registry, coop), join)
     assert accepted == [None]
     assert registry.doctor() == []
 
@@ -389,7 +359,7 @@ def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine],
     def issue(tx: Tx) -> object:
         return create_token(tx, ben, "ci", wanted, organization_id=coop.id)
 
-    _interleave(registry, engine, _delete_coop(registry, coop), _raises(ValidationFailed, issue), _nothing)
+    interleave(registry, engine, _delete_coop(registry, coop), _raises(ValidationFailed, issue))
     assert registry.doctor() == []
 
 
@@ -401,7 +371,7 @@ def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry,
     def leave(tx: Tx) -> object:
         return remove_member(tx, registry.actor("ben"), str(coop.id), str(registry.users["ben"]))
 
-    _interleave(registry, engine, leave, _raises(Conflict, _delete(registry, "ann")), _nothing)
+    interleave(registry, engine, leave, _raises(Conflict, _delete(registry, "ann")))
     assert role_of(registry, coop.id, "ann") == "owner"
     assert registry.doctor() == []
 
@@ -414,7 +384,7 @@ def test_an_invitation_is_accepted_or_revoked(pair: tuple[Registry, Engine], coo
     def accept(tx: Tx) -> None:
         assert accept_invitation(tx, STRANGER, coop.code, opens_accounts=True) is None
 
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: lock_as_owner(tx, registry.actor(), str(coop.id)),
@@ -430,7 +400,7 @@ def test_a_rename_and_a_change_of_members_do_not_deadlock(pair: tuple[Registry, 
     registry.write(set_role_as_operator, OPERATOR, str(coop.id), "dan@example.org", "owner")
     account_id = account(registry, coop.id)
     assert account_id < registry.users["dan"]
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: account_store.lock_user(tx, account_id),
@@ -445,7 +415,7 @@ def test_two_members_of_an_own_organization_leave_it_an_owner(pair: tuple[Regist
     for name in ("cleo", "dan"):
         member = registry.write(add_user, OPERATOR, f"{name}@example.org", name, "ben@example.org")
         registry.users[name] = member.user.id
-    _interleave(registry, engine, _delete(registry, "ben"), _delete(registry, "cleo"), _nothing)
+    interleave(registry, engine, _delete(registry, "ben"), _delete(registry, "cleo"))
     assert registry.doctor() == []
 
 
@@ -460,7 +430,7 @@ def test_a_sign_in_with_a_passkey_and_its_removal_do_not_deadlock(pair: tuple[Re
     def use(tx: Tx) -> None:
         assert identify_by_passkey(tx, credential, SITE) is None, "it was removed"
 
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: account_store.lock_user(tx, registry.users["ann"]),
@@ -478,7 +448,7 @@ def test_a_code_is_used_or_deleted_with_its_user(pair: tuple[Registry, Engine]) 
     def use(tx: Tx) -> None:
         assert identify_by_code(tx, email="ann@example.org", code=code) is None
 
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: account_store.lock_user(tx, registry.users["ann"]),
@@ -512,12 +482,11 @@ def test_requests_for_one_mailbox_are_counted_one_after_the_other(
     pair: tuple[Registry, Engine], spelling: str
 ) -> None:
     registry, engine = pair
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: sign_up(tx, SignUp("eve@example.org", "Eve"), URL),
         lambda tx: sign_up(tx, SignUp(spelling, "Eve"), URL),
-        _nothing,
     )
     assert len(texts_to(registry, "eve@example.org")) == 1
 
@@ -525,12 +494,11 @@ def test_requests_for_one_mailbox_are_counted_one_after_the_other(
 def test_requests_of_one_network_are_counted_one_after_the_other(pair: tuple[Registry, Engine]) -> None:
     registry, engine = pair
     network = "192.0.2.0/24"
-    _interleave(
+    interleave(
         registry,
         engine,
         lambda tx: request_code(tx, "ann@example.org", network, URL),
         lambda tx: request_code(tx, "ben@example.org", network, URL),
-        _nothing,
     )
 
 
@@ -549,7 +517,7 @@ def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
         with engine.begin() as connection, engine.connect() as watching:
             account_store.insert_user(Tx(connection, registry.now), "eve@example.org", "Eve", 2, None)
             inserted.set()
-            wait_until(lambda: _count_blocked(Tx(watching, registry.now)) == 1)
+            wait_until(lambda: count_blocked(Tx(watching, registry.now)) == 1)
 
     inserted = Event()
     with ThreadPoolExecutor(1) as threads:
@@ -559,7 +527,3 @@ def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
             registry.write(add)
         first.result(30)
     assert len(runs) == 2
-
-
-def _nothing(_: Tx) -> None:
-    """End the transaction."""

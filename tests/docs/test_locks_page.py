@@ -1,4 +1,4 @@
-"""docs/locks.md lists every unique constraint of the schema, and every file that locks rows."""
+"""docs/locks.md lists every unique constraint of the schema, and every file that locks rows with a test."""
 
 import re
 from pathlib import Path
@@ -35,3 +35,10 @@ def test_the_page_names_every_file_that_locks() -> None:
     rows = PAGE.partition("| Order |")[2].partition("\n\n")[0]
     named = set(re.findall(r"`([\w/]+\.py)`", rows))
     assert named == files | {"operations/idempotency_store.py"}
+
+
+def test_each_lock_has_a_test() -> None:
+    rows = PAGE.partition("| Order |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(rows) > 13
+    for row in rows:
+        assert re.search(r"\| (cases?|`tests/\S+`(, `tests/\S+`)*) \|$", row), row

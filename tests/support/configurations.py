@@ -1,4 +1,4 @@
-"""Random names and tokens that the service accepts, each value in a random spelling, as Terraform and Ansible configure them."""
+"""Random objects that the service accepts, each value in a random spelling, as Terraform and Ansible configure them."""
 
 import json
 import random
@@ -18,15 +18,19 @@ DOMAIN = "example.test"
 LABELS = ["blog", "shop-1", "xn--bcher-kva", "xn--fa-hia"]
 PROVIDERS = ["ns1.provider.example", "ns2.provider.example", "dns.example.org", "xn--bcher-kva.example.org"]
 SCOPES = ["account:read", "subdomains:read", "subdomains:write", "tickets:read", "tokens:write"]
+ROLES = ["owner", "member", "billing", "viewer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A name, a token, and the address that the name is offered to. Members that are left out are missing."""
+    """A name and a token. Members that are left out are missing.
+
+    `others` has what Terraform alone configures, by resource: an offer of the name, an organization with a member, the automatic DS.
+    """
 
     name: Mapping[str, Any]
     token: Mapping[str, Any]
-    offered_to: str | None = field(default=None)
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def draw_configuration(rng: random.Random, number: int) -> Configuration:
@@ -51,7 +55,23 @@ def draw_configuration(rng: random.Random, number: int) -> Configuration:
         name["registration_mode"], name["max_credits"] = rng.choice([("free", 0), ("plus", 10), ("plus", 25)])
     if rng.random() < 0.5:
         name["auto_renew"] = rng.random() < 0.7
-    return Configuration(name, _token(rng, number), _mail_address(rng) if rng.random() < 0.5 else None)
+    return Configuration(name, _token(rng, number), _others(rng, number, str(fqdn)))
+
+
+def _others(rng: random.Random, number: int, fqdn: str) -> dict[str, dict[str, Any]]:
+    """Return the resources of Terraform alone. Each invites another mailbox, because one gets five mails an hour."""
+    found: dict[str, dict[str, Any]] = {}
+    if rng.random() < 0.5:
+        found["transfer"] = {"to": _respelled(rng, "mail address", "grace@example.org")}
+    if rng.random() < 0.4:
+        found["organization"] = {"name": rng.choice(["{}", " {}\t", "bücher {}"]).format(f"guild {number}")}
+        email = _respelled(rng, "mail address", f"member{number}@xn--bcher-kva.example")
+        found["organization_member"] = {"email": email, "role": rng.choice(ROLES)}
+    if rng.random() < 0.3:
+        wanted = {"enabled": rng.random() < 0.5, "bootstrap": rng.random() < 0.5}
+        chosen = {member: value for member, value in wanted.items() if rng.random() < 0.7}
+        found["automatic_ds"] = {"fqdn": _respelled(rng, "name", fqdn), **chosen}
+    return found
 
 
 def _token(rng: random.Random, number: int) -> dict[str, Any]:
@@ -124,10 +144,6 @@ def _ds_records(rng: random.Random, fqdn: str) -> list[str]:
     return [*found, found[0].replace(" 13 ", " 013 ")] if rng.random() < 0.3 else found
 
 
-def _mail_address(rng: random.Random) -> str:
-    return _respelled(rng, "mail address", "grace@example.org")
-
-
 def check_terraform(terraform: Terraform, configurations: list[Configuration], rng: random.Random) -> None:
     """Apply configurations, import all objects again, and assert that no plan has a change after either."""
     text = "".join(_hcl(number, each) for number, each in enumerate(configurations))
@@ -136,13 +152,9 @@ def check_terraform(terraform: Terraform, configurations: list[Configuration], r
     assert terraform.planned() == {}, text
     imports, addresses = "", []
     for number, each in enumerate(configurations):
-        for kind in ("subdomain", "token", "transfer")[: 2 + (each.offered_to is not None)]:
+        for kind in ("subdomain", "token", *each.others):
             address = f"sublet_{kind}.c{number}"
-            identifier = terraform.state(address)["id"]
-            if kind == "subdomain":
-                identifier = rng.choice(
-                    [identifier, each.name["fqdn"], to_unicode(terraform.state(address)["fqdn"])]
-                )
+            identifier = _identifier(kind, each, terraform.state(address), rng)
             imports += f"import {{\n  to = {address}\n  id = {_quoted(identifier)}\n}}\n"
             addresses.append(address)
     removed = terraform.run("state", "rm", *addresses)
@@ -151,6 +163,16 @@ def check_terraform(terraform: Terraform, configurations: list[Configuration], r
     assert terraform.planned() == dict.fromkeys(addresses, "imported"), text
     assert f"{len(addresses)} imported, 0 added, 0 changed, 0 destroyed" in terraform.apply()
     assert terraform.planned() == {}, text
+
+
+def _identifier(kind: str, each: Configuration, state: Mapping[str, Any], rng: random.Random) -> str:
+    """Return what an import takes: the id, or a spelling of the name or of the address."""
+    if kind == "organization_member":
+        return f"{state['organization_id']}/{each.others[kind]['email']}"
+    names = [each.name["fqdn"], to_unicode(str(KINDS["name"].rule(each.name["fqdn"])))]
+    if kind == "automatic_ds":
+        return str(rng.choice(names))
+    return str(rng.choice([state["id"], *names]) if kind == "subdomain" else state["id"])
 
 
 def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: random.Random) -> None:
@@ -166,6 +188,13 @@ def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: ra
     assert not any(changed for changed, same in zip(told, unaltered, strict=True) if same), altered
     again = ansible.play(_playbook(altered))
     assert again.changes == [False] * len(altered), again.text
+
+
+def check_second_run(ansible: Ansible, configurations: list[Configuration]) -> None:
+    """Play configurations twice, and assert that the second run changes nothing. One start of Ansible does both."""
+    tasks = [options for each in configurations for options in _tasks(each)]
+    played = ansible.play(_playbook(tasks * 2))
+    assert played.changes == [True] * len(tasks) + [False] * len(tasks), played.text
 
 
 Task = tuple[str, dict[str, Any]]
@@ -215,18 +244,22 @@ def _changed(rng: random.Random, module: str, options: dict[str, Any]) -> Task:
     return module, {**options, "nameservers": hosts, "glue": {}, "ds_records": records, **renewal}
 
 
+REFERENCES = {
+    "transfer": "fqdn = sublet_subdomain.c{}.fqdn",
+    "organization_member": "organization_id = sublet_organization.c{}.id",
+    "automatic_ds": "depends_on = [sublet_subdomain.c{}]",
+}
+"""What a resource takes from another one of its configuration."""
+
+
 def _hcl(number: int, configuration: Configuration) -> str:
-    name, token = configuration.name, configuration.token
-    text = _block("subdomain", number, name) + _block("token", number, token)
-    if configuration.offered_to is not None:
-        text += f'resource "sublet_transfer" "c{number}" {{\n  fqdn = sublet_subdomain.c{number}.fqdn\n'
-        text += f"  to = {_quoted(configuration.offered_to)}\n}}\n"
-    return text
-
-
-def _block(kind: str, number: int, members: Mapping[str, Any]) -> str:
-    lines = "".join(f"  {member} = {_quoted(value)}\n" for member, value in members.items())
-    return f'resource "sublet_{kind}" "c{number}" {{\n{lines}}}\n'
+    resources = {"subdomain": configuration.name, "token": configuration.token, **configuration.others}
+    return "".join(
+        f'resource "sublet_{kind}" "c{number}" {{\n  {REFERENCES.get(kind, "").format(number)}\n'
+        + "".join(f"  {member} = {_quoted(value)}\n" for member, value in members.items())
+        + "}\n"
+        for kind, members in resources.items()
+    )
 
 
 def _quoted(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from sublet.dns.names import InvalidName, parse_host_name, shown
+from sublet.dns.names import InvalidName, map_text, parse_host_name, parse_label, shown
 
 EMAIL_LENGTH_MAX = 254
 """A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
@@ -46,3 +46,23 @@ def canonical_address(text: str) -> str:
     if len(address) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
         raise InvalidAddress(_TOO_LONG)
     return address
+
+
+def canonical_part(text: str) -> str:
+    """Return a part of an address in the form of stored addresses, to search for it: whole labels after the `@` in A-labels, without a final dot.
+
+    A text without an `@` counts as a part of the domain if it can be one. Any other text is returned in lower case.
+    """
+    local, at, domain = text.strip().lower().rpartition("@")
+    try:
+        labels = map_text(domain).rstrip(".").split(".")
+    except InvalidName:
+        return text.strip().lower()
+    return unicodedata.normalize("NFC", local) + at + ".".join(map(_canonical_label, labels))
+
+
+def _canonical_label(text: str) -> str:
+    try:
+        return parse_label(text)
+    except InvalidName:
+        return text

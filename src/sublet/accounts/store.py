@@ -27,6 +27,7 @@ from sqlalchemy import (
     update,
 )
 
+from sublet.accounts.mailbox import canonical_part
 from sublet.accounts.model import Member, Organization, Registrant, Token, User
 from sublet.db import Prepared, Query, Tx, insert_into
 from sublet.ids import Position
@@ -222,14 +223,16 @@ def count_users(tx: Tx) -> int:
 def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
     """Return up to `limit` users that are not deleted, the newest first.
 
-    `containing` is a part of the address, the name, or the organization's name or slug, in any case. On SQLite, the case of non-ASCII
-    letters must match.
+    `containing` is a part of the address in any spelling of whole labels, or of the name, the organization's name or slug, in any case. On
+    SQLite, the case of non-ASCII letters of names must match.
     """
     query = select(*_USER, *_ORGANIZATION).join_from(users, organizations)
     query = query.where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
     if containing is not None:
-        searched = (users.c.email, users.c.name, organizations.c.name, organizations.c.slug)
-        query = query.where(contains_text(searched, containing))
+        named = (users.c.name, organizations.c.name, organizations.c.slug)
+        query = query.where(
+            contains_text((users.c.email,), canonical_part(containing)) | contains_text(named, containing)
+        )
     rows = tx.connection.execute(query.order_by(users.c.id.desc()).limit(limit))
     return [Member(User(*row[: len(_USER)]), Organization(*row[len(_USER) :])) for row in rows]
 

@@ -203,6 +203,17 @@ def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | No
     return _platform_domain(row) if row is not None else None
 
 
+def is_outdated(tx: Tx, platform_domain: PlatformDomain) -> bool:
+    """True if a platform domain was removed, or its closing date was changed, since it was read. The caller has inserted a row that refers to it.
+
+    That row keeps it from being closed or removed until the transaction ends. On SQLite this can't happen, and nothing is read.
+    """
+    if tx.connection.dialect.name == "sqlite":
+        return False
+    found = find_platform_domain(tx, platform_domain.id)
+    return found is None or found.names_until != platform_domain.names_until
+
+
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
@@ -305,7 +316,7 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
 
 
 def lock_against_registrations(tx: Tx, platform_domain_id: int) -> None:
-    """Lock a platform domain until the transaction ends, also against new registrations."""
+    """Lock a platform domain until the transaction ends. Wait for the registrations under it that are not committed; new ones wait."""
     query = select(platform_domains.c.id).where(platform_domains.c.id == platform_domain_id)
     tx.connection.execute(query.with_for_update()).one()
 

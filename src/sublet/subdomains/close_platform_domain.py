@@ -15,7 +15,6 @@ from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
@@ -77,7 +76,8 @@ def keep_platform_domain(
 
 
 def _lock_open(tx: Tx, identifier: str) -> PlatformDomain:
-    zone_store.lock_zone(tx, find_platform_domain(tx, identifier).id)
+    # A registration beside this transaction would miss its mail, and could be paid for beyond the date.
+    platform_domain_store.lock_against_registrations(tx, find_platform_domain(tx, identifier).id)
     found = find_platform_domain(tx, identifier)
     if found.names_until is not None and found.names_until <= tx.now:
         raise Conflict(

@@ -7,13 +7,14 @@ from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import Outdated, Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation, RecordSet
 from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.offers import period_errors
+from sublet.platform_domains.store import is_outdated
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
     RequestedName,
@@ -217,5 +218,7 @@ def _insert(
     )
     if subdomain is None:
         raise unavailable("taken", owned=False)
+    if is_outdated(tx, requested.platform_domain):
+        raise Outdated
     delegation_store.insert_hosts(tx, subdomain)
     return subdomain

@@ -14,7 +14,7 @@ TOGETHER = 10
 
 def _run(trial: Trial, program: str) -> Outcome:
     rng = random.Random(trial.seed)  # noqa: S311 - not for secrets
-    with registry_on(trial) as url, running_service(url) as service:
+    with registry_on(trial) as url, running_service(url, organizations_per_user=TOGETHER) as service:
         service.add_domain(DOMAIN)
         for first in range(0, trial.count, TOGETHER):
             # A user of each run, because a user has at most 100 tokens, and starts 50 transfers a day.
@@ -32,7 +32,7 @@ def _run(trial: Trial, program: str) -> Outcome:
 
 TERRAFORM = Scenario(
     "terraform",
-    "Random names, tokens and transfers in random spellings. The plan is empty after they are applied, and after all are imported into an empty "
+    "Random names, tokens, offers, organizations with a member, and automatic DS, in random spellings. The plan is empty after they are applied, and after all are imported into an empty "
     "state. Counts configurations.",
     lambda trial: _run(trial, "terraform"),
     {SOAK: {SQLITE: 300}},
