@@ -28,6 +28,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RdapWorld]:
         yield build_world(service)
 
 
+@pytest.mark.parametrize(("domain", "dates"), [("example.test", True), ("hidden.test", False)])
+def test_a_name_with_records(world: RdapWorld, domain: str, *, dates: bool) -> None:
+    found = world.get(f"domain/recorded.{domain}").json()
+    check_answer("domain", found)
+    assert found["status"] == ["active"]
+    assert "nameservers" not in found
+    assert ("registration" in {each["eventAction"] for each in found["events"]}) == dates
+
+
 def test_an_active_name(world: RdapWorld) -> None:
     answer = world.get("domain/active.example.test")
     assert answer.status_code == 200

@@ -83,7 +83,7 @@ def build_world(service: RunningService, domain: str = "example.test") -> RdapWo
         *("waiting.test", "hidden-waiting.test"),
     )
     for each in (domain, hidden, restricted, waiting, hidden_waiting):
-        service.add_domain(each)
+        service.add_domain(each, "--records", "on")
     service.write(lambda tx: _set_primary(tx, waiting, hidden_waiting))
     ada = service.add_user("rdap@example.org", free_quota="50")
 
@@ -104,6 +104,8 @@ def build_world(service: RunningService, domain: str = "example.test") -> RdapWo
         ipv4="8.8.4.4",
     )
     register(*(f"{label}.{waiting}" for label in ("new", "changed", "failed")), f"new.{hidden_waiting}")
+    for each in (domain, hidden, restricted):
+        register(f"recorded.{each}", hosts=[], records=[{"name": "www", "type": "A", "values": ["8.8.4.4"]}])
     for each in (hidden, restricted):
         register(*(f"{label}.{each}" for label in ("delegated", "suspended", "trashed")))
         register(f"inactive.{each}", hosts=[])

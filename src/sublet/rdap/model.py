@@ -10,11 +10,13 @@ from sublet.dns.types import Delegation
 class PublicName(msgspec.Struct, frozen=True):
     """The fields of a live name that determine its RDAP answer. It has none about its registrant.
 
-    `is_listed` is true if everyone sees the platform domain. Of other names only the delegation is public, because the DNS has it.
+    `is_listed` is true if everyone sees the platform domain. Of other names only is public what the DNS has: that they have
+    records, or the delegation.
     """
 
     fqdn: str
     delegation: Delegation
+    record_count: int
     generation: int
     published_generation: int
     registered_at: datetime
@@ -38,7 +40,7 @@ class PublicName(msgspec.Struct, frozen=True):
             return "server hold"
         if self.generation != self.published_generation:
             return "pending update" if self.published_generation else "pending create"
-        return "active" if self.delegation.nameservers else "inactive"
+        return "active" if self.delegation.nameservers or self.record_count else "inactive"
 
     @property
     def last_changed_at(self) -> datetime:

@@ -14,8 +14,9 @@ from sublet.subdomains.store import UNPUBLISHED, read_delegation, subdomains
 _NAMES = subdomains.c
 _IS_LISTED = ~platform_domains.c.hidden & ~platform_domains.c.restricted
 _IS_LIVE = _NAMES.trashed_at.is_(None) & _NAMES.released_at.is_(None)
-_IS_SERVED = and_(_NAMES.nameserver_count > 0, _NAMES.suspended_at.is_(None), ~UNPUBLISHED)
-"""The condition that the DNS has the name, and its stored delegation (`PublicName.served`)."""
+_HAS_CONTENT = (_NAMES.nameserver_count > 0) | (_NAMES.record_count > 0)
+_IS_SERVED = and_(_HAS_CONTENT, _NAMES.suspended_at.is_(None), ~UNPUBLISHED)
+"""The condition that the DNS has the name, and its stored delegation or records (`PublicName.served`)."""
 
 
 def _read_name(rows: Sequence[Sequence[Any]]) -> PublicName | None:

@@ -509,13 +509,6 @@ class DelegationAnswer(Model, frozen=True, kw_only=True):
     provisioning: Provisioning
 
 
-class RecordsAnswer(Model, frozen=True, kw_only=True):
-    """The records of a name, sorted by owner and type, and the state of their publication."""
-
-    records: tuple[RecordSet, ...]
-    provisioning: Provisioning
-
-
 class Finding(Model, frozen=True, kw_only=True):
     """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or
     all later. A notice is advice.
@@ -683,6 +676,13 @@ class AutomaticDs(Model, frozen=True, kw_only=True):
     followed_signed_at: datetime | None
     refusal: DsRefusal | None
     csync: Csync
+
+
+class RecordsAnswer(Model, frozen=True, kw_only=True):
+    """The records of a name, sorted by owner and type, and the state of their publication."""
+
+    records: tuple[RecordSet, ...]
+    provisioning: Provisioning
 
 
 class Transfer(Model, frozen=True, kw_only=True):
