@@ -53,6 +53,8 @@ def demo_token() -> str:
         "Example Test",
         "--description",
         "A domain for trying things out.",
+        "--records",
+        "on",
     )
     sublet(
         "domain",
@@ -108,16 +110,17 @@ def wait_until_ready(url: str, service: "subprocess.Popen[bytes]") -> None:
     sys.exit("The service does not answer.")
 
 
-def free_labels(url: str, token: str) -> tuple[str, str]:
-    """Return two labels that are not registered, so that the printed requests work at every start."""
+def free_labels(url: str, token: str) -> tuple[str, str, str]:
+    """Return three labels that are not registered, so that the printed requests work at every start."""
     request = urllib.request.Request(  # noqa: S310 - our own address
         f"{url}/api/v1/subdomains?limit=500", headers={"Authorization": f"Bearer {token}"}
     )
     with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
         held = {each["label"] for each in json.load(answer)["subdomains"]}
     endings = ["", *(f"-{number}" for number in range(2, 1000))]
-    ending = next(each for each in endings if f"blog{each}" not in held and f"shop{each}" not in held)
-    return f"blog{ending}", f"shop{ending}"
+    labels = ("blog", "shop", "site")
+    ending = next(each for each in endings if held.isdisjoint(f"{label}{each}" for label in labels))
+    return f"blog{ending}", f"shop{ending}", f"site{ending}"
 
 
 def console_link(http: str) -> str:
@@ -131,7 +134,7 @@ def console_link(http: str) -> str:
 
 def what_to_try(url: str, dns: str, token: str, link: str) -> str:
     """Return the link to the console, and the requests to paste."""
-    free, paid = free_labels(url, token)
+    free, paid, site = free_labels(url, token)
     host, port = dns.rsplit(":", 1)
     send = (
         f'curl -s -X POST -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" {url}/api/v1'
@@ -153,6 +156,10 @@ Or paste these into another terminal:
   # register a name, and see its delegation in the DNS
   {send}/subdomains -d '{{"fqdn": "{free}.{DOMAIN}", {nameservers}}}'
   dig @{host} -p {port} {free}.{DOMAIN} NS +norecurse
+
+  # register a name with records, which works without nameservers
+  {send}/subdomains -d '{{"fqdn": "{site}.{DOMAIN}", "records": [{{"name": "www", "type": "CNAME", "values": ["example.github.io"]}}]}}'
+  dig @{host} -p {port} www.{site}.{DOMAIN} CNAME +norecurse
 
   # a name that costs credits: a quote, then its confirmation
   {send}/subdomains -d '{{{order}}}'

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from support.at_once import Request, send_at_once
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
-from support.running_service import Registrant, RunningService
+from support.running_service import Registrant, RunningService, running_service
 
 SITE = {"name": "@", "type": "A", "ttl": 300, "values": ["8.8.4.4"]}
 WWW = {"name": "www", "type": "CNAME", "ttl": 300, "values": ["example.github.io."]}
@@ -183,3 +184,28 @@ def test_a_nameserver_below_a_name_with_records_has_its_addresses(
     added = shop.register(user, other, nameservers=[f"ns1.{fqdn}", "ns2.provider.example"])
     assert added["provisioning"]["warnings"] == []
     assert "8.8.4.4" in shop.dig(other, "NS", "+noall", "+additional")
+
+
+WRITERS = 10
+
+
+def test_ten_writers_race_on_one_name(registry_url: str) -> None:
+    """No update is lost, and of ten changes of what was seen one wins."""
+    with running_service(registry_url) as service:
+        service.add_domain("records.test", "--records", "on")
+        user = service.add_user()
+        service.register(user, "race.records.test")
+        path = "/subdomains/race.records.test/records"
+        texts = [{"name": f"n{number}", "type": "TXT", "values": [str(number)]} for number in range(WRITERS)]
+        added = send_at_once(service, [Request("PATCH", path, {"records": [each]}, user) for each in texts])
+        assert [each.status_code for each in added] == [200] * WRITERS
+        seen = service.call(user, "GET", path)
+        assert {each["name"] for each in seen.json()["records"]} == {each["name"] for each in texts}
+        assert seen.json()["provisioning"]["generation"] == WRITERS
+        seen_tag = {"if-match": seen.headers["etag"]}
+        sets = [[{**SITE, "ttl": 60 + number}] for number in range(WRITERS)]
+        replaced = send_at_once(
+            service, [Request("PUT", path, {"records": each}, user, seen_tag) for each in sets]
+        )
+        assert sorted(each.status_code for each in replaced) == [200, *[412] * (WRITERS - 1)]
+        assert service.doctor() == []
