@@ -30,15 +30,17 @@ EVERYWHERE = {"--config", "--json", "--reason"}
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Yield every command of `sublet` with its words, such as `user add`."""
-    root: Any = typer.main.get_command(app)
-    context = typer.Context(root)
-    for noun in root.list_commands(context):
-        command: Any = root.get_command(context, noun)
+    yield from _below(typer.main.get_command(app), "")
+
+
+def _below(group: Any, words: str) -> Iterator[tuple[str, Any]]:
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command: Any = group.get_command(context, name)
         if hasattr(command, "list_commands"):
-            for verb in command.list_commands(context):
-                yield f"{noun} {verb}", command.get_command(context, verb)
+            yield from _below(command, f"{words}{name} ")
         else:
-            yield noun, command
+            yield f"{words}{name}", command
 
 
 def options_of(command: Any) -> list[Any]:

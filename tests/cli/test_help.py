@@ -20,14 +20,14 @@ COLUMNS = 80
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Give the program, every noun and every verb with its words."""
-    root: Any = typer.main.get_command(app)
-    context = typer.Context(root)
-    yield "", root
-    for noun in root.list_commands(context):
-        command: Any = root.get_command(context, noun)
-        yield noun, command
-        for verb in command.list_commands(context) if hasattr(command, "list_commands") else ():
-            yield f"{noun} {verb}", command.get_command(context, verb)
+    yield from at_or_below(typer.main.get_command(app), "")
+
+
+def at_or_below(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+    yield words, command
+    context = typer.Context(command)
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from at_or_below(command.get_command(context, name), f"{words} {name}".strip())
 
 
 def invoke(words: list[str], url: str = "") -> Any:

@@ -35,6 +35,7 @@ from sublet.subdomains.model import OperatorPermission, Register
 from sublet.subdomains.register import register
 from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.sweep.sweep import sweep
+from sublet.subdomains.zone_records import set_zone_record
 from support.interleaving import interleave
 from support.postgresql import fresh_database
 from support.registry import FREE_QUOTA, OPERATOR, Prepared, Registry, open_registry
@@ -167,6 +168,17 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
     wanted = Register(fqdn="shop.closing.test")
     return (
         lambda tx: close_platform_domain(tx, OPERATOR, "closing.test", until),
+        refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
+    )
+
+
+@case("a platform domain that gets a record of the operator")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    """The registration has seen no record at its name."""
+    registry.add_domain("records.test")
+    wanted = Register(fqdn="shop.records.test")
+    return (
+        lambda tx: set_zone_record(tx, OPERATOR, "records.test", "shop", "A", ["192.0.2.7"]),
         refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
     )
 

@@ -17,7 +17,7 @@ SETS = [
     {"name": "@", "type": "AAAA", "values": ["2a00:1450::1"]},
     {"name": "@", "type": "CAA", "values": ['0 issue "letsencrypt.org"']},
     {"name": "@", "type": "HTTPS", "values": ["1 . alpn=h2"]},
-    {"name": "@", "type": "MX", "values": ["10 mail.provider.example."]},
+    {"name": "@", "type": "MX", "values": ["10 mail.provider.example.", f"20 nowhere.{NAME}."]},
     {"name": "@", "type": "SSHFP", "values": ["4 2 " + "ab" * 32]},
     {"name": "@", "type": "TXT", "values": ["v=spf1 -all", "x" * 300]},
     {"name": "_443._tcp", "type": "TLSA", "values": ["3 1 1 " + "cd" * 32]},

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sublet.cli import zone_config, zone_export, zone_status
+from sublet.cli import zone_config, zone_export, zone_record, zone_status
 from sublet.cli.options import Domain
 from sublet.cli.output import Answer
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -74,6 +74,7 @@ def repair(
 command(app, "export")(zone_export.export)
 command(app, "config")(zone_config.config)
 command(app, "status")(zone_status.status)
+app.add_typer(zone_record.app, name="record")
 
 
 def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:

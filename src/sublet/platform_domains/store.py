@@ -204,14 +204,17 @@ def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | No
 
 
 def is_outdated(tx: Tx, platform_domain: PlatformDomain) -> bool:
-    """True if a platform domain was removed, or its closing date was changed, since it was read. The caller has inserted a row that refers to it.
+    """True if a platform domain was removed, or its closing date or serial was changed, since it was read.
 
-    That row keeps it from being closed or removed until the transaction ends. On SQLite this can't happen, and nothing is read.
+    The operator's own records change the serial. The caller has inserted a row that refers to the platform domain, which keeps it from
+    such changes until the transaction ends. On SQLite this can't happen, and nothing is read.
     """
     if tx.connection.dialect.name == "sqlite":
         return False
     found = find_platform_domain(tx, platform_domain.id)
-    return found is None or found.names_until != platform_domain.names_until
+    if found is None:
+        return True
+    return (found.names_until, found.serial) != (platform_domain.names_until, platform_domain.serial)
 
 
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import dns.rdata
 import dns.rdatatype
 
 from sublet.dns.names import NAME_OCTETS_MAX, InvalidName, is_at_or_below, shown
@@ -203,7 +202,7 @@ def _exceeded_limit(entries: Sequence[RecordSetInput], platform_domain: Platform
 
 def _octets(stored: RecordSet) -> int:
     """Return the octets of the rdata of a stored RRset."""
-    return sum(len(dns.rdata.from_text("IN", stored.type, value).to_wire() or b"") for value in stored.values)
+    return sum(parse_value("", stored.type, value, accepts_private=True)[1] for value in stored.values)
 
 
 def _check_set(
