@@ -20,6 +20,7 @@ PAGE = ROOT / "docs/clients.md"
 SUBLETCTL = "subletctl"
 NOT_IN_SUBLETCTL = {
     "challenge": "proof of work, which a page in a browser solves",
+    "replace_records": "`records set` and `records remove` change one RRset at a time",
 }
 """The operations without a command, each with its reason."""
 SOURCES = {

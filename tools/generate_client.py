@@ -144,7 +144,9 @@ COMMON = frozenset(
 """Codes that most operations have; the docstring of a method names the others."""
 SKIPPED = frozenset({"ns1", "ns2", "ns3", "ns4"})
 """Members that others say better: `nameservers`."""
-RETURNED = {"DsRecord": "Ds", "GlueEntry": "Glue"}
+NAMES = {"QuoteShape": "QuoteDetails", "RecordSetBody": "RecordSetEntry"}
+"""The schemas that have another name in Python than theirs without `Shape`."""
+RETURNED = {"DsRecord": "Ds", "GlueEntry": "Glue", "RecordSetEntry": "RecordSet"}
 """What names have, which a call takes besides its own kind."""
 IN_PYTHON = {
     "A member that is left out keeps its stored value; an empty list or null clears it.": "An argument that is left out or None keeps the stored value; an empty list clears it.",
@@ -327,7 +329,7 @@ def _safe(name: str) -> str:
 
 
 def _named(schema: str) -> str:
-    return {"QuoteShape": "QuoteDetails"}.get(schema, schema.removesuffix("Shape"))
+    return NAMES.get(schema, schema.removesuffix("Shape"))
 
 
 def _kind(schema: Schema, *, is_result: bool = False) -> str:
@@ -361,7 +363,8 @@ def _results(schemas: Schema) -> list[str]:
         for each in re.findall(r"#/components/schemas/(\w+)", json.dumps(members)):
             add(each)
         is_wrapper = name.endswith("Answer") and ("page" in members or len(members) == 1)
-        is_other = name in ("Failure", "Problem", "FieldErrorShape", "PageShape") or name.endswith("Body")
+        is_body = name.endswith("Body") and name not in NAMES  # its members are arguments
+        is_other = name in ("Failure", "Problem", "FieldErrorShape", "PageShape") or is_body
         if name not in wanted and not is_wrapper and not is_other:
             wanted.append(name)
 

@@ -27,7 +27,7 @@ COMMANDS = [
 
 @pytest.fixture
 def who(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registrant:
-    service.add_domain("example.net")
+    service.add_domain("example.net", "--records", "on")
     found = service.add_user(credit_count=100, free_quota="20")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -67,7 +67,7 @@ def test_the_examples_run(who: Registrant, tmp_path: Path) -> None:
 
 
 def test_the_printed_commands_work(who: Registrant, service: RunningService, tmp_path: Path) -> None:
-    assert len(COMMANDS) == 14
+    assert len(COMMANDS) == 22
     for line in COMMANDS:
         words = shlex.split(line)
         target = words[words.index(">") + 1] if ">" in words else None

@@ -18,7 +18,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-
 def test_the_examples_work(
     service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.add_domain("example.net")
+    service.add_domain("example.net", "--records", "on")
     who = service.add_user(credit_count=100, free_quota="3")
     service.operator("coupon", "add", "WELCOME", "--percent", "100")
     monkeypatch.setenv("SUBLET_URL", service.base_url)
@@ -37,9 +37,10 @@ def test_the_examples_work(
             known["client"] = client  # a block of the page may have closed its own
         assert client.subdomains.get("gift.example.net").registration_type == "plus"
     shown = capsys.readouterr().out
-    assert len(EXAMPLES) == 12
+    assert len(EXAMPLES) == 13
     for line in (
         "active",
+        "www 3600 CNAME example.github.io.",
         "10 credits",
         "registered for 0 credits",
         "2372 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6",

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
+from dns.rdatatype import RdataType
 
+from sublet.dns.types import RECORD_TYPES
 from sublet_client import spelling
 from sublet_client.models import Dnskey, Ds, DsRecord
 from support.child_keys import ChildKey
@@ -90,6 +92,55 @@ REFUSED: list[tuple[Callable[[str], object], str, str]] = [
     (spelling.parse_instant, "2027-01-31", "not an instant"),
     (spelling.parse_instant, "0001-01-01T00:00:00+02:00", "not an instant"),
 ]
+RECORDS: list[tuple[str, str, str | None]] = [
+    ("a", "8.8.4.4", "8.8.4.4"),
+    ("AAAA", "2001:DB8:0::1", "2001:db8::1"),
+    ("AAAA", "::ffff:8.8.4.4", "::ffff:8.8.4.4"),
+    ("CNAME", "Example.GitHub.io", "example.github.io."),
+    ("TYPE5", "@", "blog.example.test."),
+    ("CNAME", "_x.bücher.example.", "_x.xn--bcher-kva.example."),
+    ("MX", "010\tMail.example.net", "10 mail.example.net."),
+    ("MX", "0 .", "0 ."),
+    ("SRV", "10 5 443 www.example.net", "10 5 443 www.example.net."),
+    ("CAA", "0 issue letsencrypt.org", '0 issue "letsencrypt.org"'),
+    ("CAA", '128 issue "ca.example; a=b"', '128 issue "ca.example; a=b"'),
+    ("SSHFP", f"4 2 {DIGEST[:9].upper()} {DIGEST[9:]}", f"4 2 {DIGEST}"),
+    ("TLSA", f"03 1 1 {DIGEST.upper()}", f"3 1 1 {DIGEST}"),
+    ("HTTPS", "1 . port=443 alpn=h2,h3", '1 . alpn="h2,h3" port="443"'),
+    ("SVCB", "1 @ ipv4hint=8.8.4.4", '1 blog.example.test. ipv4hint="8.8.4.4"'),
+    ("TXT", "v=spf1 -all; ü", '"v=spf1 -all; \\195\\188"'),
+    ("TXT", '"a"   "\\098\\""', '"a" "b\\""'),
+    ("TXT", "a" * 256, f'"{"a" * 255}" "a"'),
+    # The registry alone knows the form of these, or refuses them.
+    ("A", "\\# 4 08080404", None),
+    ("MX", "10 mail.example.net. ; comment", None),
+    ("MX", "70000 mail.example.net", None),
+    ("HTTPS", "1 . ech=AEX+", None),
+    ("TLSA", f"3 1 1 {DIGEST[1:]}", None),
+    ("CAA", "7 issue letsencrypt.org", None),
+]
+RECORDS_REFUSED = [
+    ("NS", "ns1.provider.example.", "is not a type that a name may have"),
+    ("A", "2001:db8::1", "no address of A records"),
+    ("AAAA", "8.8.4.4", "no address of AAAA records"),
+    ("A", "8.8.4", "is not an IP address"),
+    ("TXT", " ", "has 0 characters"),
+    ("TXT", '"a', "a quotation mark too few"),
+    ("TXT", "\\300", "a backslash without a meaning"),
+    ("TXT", "a\nb", "a line break"),
+    ("CNAME", "www", "is a single label"),
+    ("CNAME", ".", "an empty label"),
+    ("MX", "10 8.8.4.4", "is an address"),
+    ("SRV", "1 1 443 _x.example.net", "contains `_`"),
+]
+OWNERS = [
+    ("@", "@"), ("*", "*"), ("WWW", "www"), ("*.Dev", "*.dev"), ("_acme-challenge", "_acme-challenge"),
+    ("Blog.Example.Test", "@"), ("www.blog.example.test.", "www"), ("*.blog.example.test", "*"), ("bücher", "xn--bcher-kva"),
+]  # fmt: skip
+OWNERS_REFUSED = [
+    ("", "is no owner"), ("a.*", "is no owner"), ("www.", "is outside `blog.example.test`"), ("a..b", "an empty label"),
+    ("www.example.test", "is outside `blog.example.test`"), ("a b", "a character"), (f"{LABELS}.{'b' * 61}", "253 octets"),
+]  # fmt: skip
 DS = f"2371 13 2 {DIGEST}"
 DS_FORMS = [
     DS,
@@ -168,6 +219,38 @@ def test_objects_of_the_api_get_their_canonical_form() -> None:
         assert spelling.parse_ds(record, OWNER) == DS
     dnskey = Dnskey(flags=257, protocol=3, algorithm=13, public_key=KEY)
     assert spelling.parse_ds(dnskey, OWNER) == spelling.parse_ds(f"257 3 13 {KEY}", OWNER)
+
+
+@pytest.mark.parametrize(("type_name", "text", "canonical"), RECORDS)
+def test_a_value_of_a_record_gets_its_canonical_form(
+    type_name: str, text: str, canonical: str | None
+) -> None:
+    assert spelling.parse_record_value(text, type_name, OWNER) == canonical
+    if canonical is not None:
+        assert spelling.parse_record_value(canonical, type_name, OWNER) == canonical
+
+
+@pytest.mark.parametrize(("type_name", "text", "sentence"), RECORDS_REFUSED)
+def test_a_text_that_is_no_value_of_a_record_is_refused(type_name: str, text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        spelling.parse_record_value(text, type_name, OWNER)
+
+
+@pytest.mark.parametrize(("text", "owner"), OWNERS)
+def test_an_owner_of_records_becomes_relative(text: str, owner: str) -> None:
+    assert spelling.parse_record_owner(text, "Blog.example.test.", "Example.test") == owner
+
+
+@pytest.mark.parametrize(("text", "sentence"), OWNERS_REFUSED)
+def test_a_text_that_is_no_owner_of_records_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        spelling.parse_record_owner(text, OWNER, "example.test")
+
+
+def test_the_clients_know_the_types_of_records() -> None:
+    assert spelling.RECORD_TYPES == RECORD_TYPES
+    for each in RECORD_TYPES:
+        assert spelling.parse_record_type(f"type{int(RdataType.make(each))}") == each
 
 
 @pytest.mark.parametrize("kind", KINDS)

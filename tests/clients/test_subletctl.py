@@ -10,12 +10,11 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-import httpx2
 import pytest
 from click.testing import CliRunner, Result
 
@@ -29,10 +28,9 @@ from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from support.browsers import signed_in
 from support.child_keys import ChildKey
-from support.http_clients import NO_TLS
 from support.running_service import Registrant, RunningService
+from support.subletctl import Run, subletctl
 
-Run = Callable[..., Result]
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
 HELP_SECONDS_MAX = 0.25
@@ -60,24 +58,8 @@ def run(
     service: RunningService, who: Registrant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Run]:
     """Run a command without a terminal, for the user `who`, and check its exit code."""
-    monkeypatch.setenv("SUBLET_URL", service.base_url)
-    monkeypatch.setenv("SUBLET_TOKEN", who.token)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    # Connections of this machine need no certificates, and to load those of the system takes long.
-    defaults: dict[str, object] = {**(httpx2.Client.__init__.__kwdefaults__ or {}), "verify": NO_TLS}
-    monkeypatch.setattr(httpx2.Client.__init__, "__kwdefaults__", defaults)
-
-    def do(*arguments: str, exit_code: int = 0, text: str | None = None) -> Result:
-        done = CliRunner().invoke(root, list(arguments), input=text)
-        assert done.exit_code == exit_code, (arguments, done.output, done.exception)
-        if exit_code not in (0, 2):
-            assert "Next: " in done.stderr
-            assert not re.search(
-                r"\b(GET|PUT|POST|PATCH|DELETE) | NAME\b(?<!--profile NAME)|COMMAND", done.stderr
-            ), done.stderr
-        return done
-
-    yield do
+    yield subletctl(service, who, monkeypatch)
     assert service.doctor() == []
 
 

@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
 
+from dns.rdatatype import RdataType
+
 from sublet.accounts.fields import check_email
 from sublet.accounts.tokens.api import ChangeTokenBody
 from sublet.credits.fields import check_credits
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
 from sublet.dns.ds import parse_ds
 from sublet.dns.names import parse_domain_name, parse_host_name
+from sublet.dns.types import RECORD_TYPES
 from sublet.errors import FieldError
 from sublet.http.read_structs import Reading, read_members
 from sublet.restrictions import SCOPES, Restrictions, check_restrictions
 from sublet.subdomains.dates.api import AutoRenewBody
+from sublet.subdomains.records.rule import parse_owner, parse_type
+from sublet.subdomains.records.values import parse_value
 from sublet_client import spelling
 
 OWNER = "blog.example.test"
@@ -34,6 +39,7 @@ ODD = " \t\n\r\0_*@/\\$%:;,()[]\"'+-.0aZ\x7f\u0080\u00a0\u00ad\u0131\u017f\u200b
 MNEMONICS = ["8", "10", "13", "14", "15", "16", "13", "13", "013", "ECDSAP256SHA256", "ed25519", "RSASHA1", "5", "17", "x"]  # fmt: skip
 UNIT_TTLS = ["1h", "1H30M", "1w2d3h4m5s", "1h30", "h", "1y", "x"]
 """TTLs with units, and words that are none."""
+CAA_VALUES = ['"letsencrypt.org"', "letsencrypt.org", '"a; b=c"', "a;b", ";", '";"', '""', '"a', '"\\065"', "a b", '"ü"']  # fmt: skip
 KEY_OCTETS = {"13": 64, "14": 96, "15": 32, "16": 57, "ed25519": 32, "ECDSAP256SHA256": 64}
 
 
@@ -248,6 +254,142 @@ def _price(rng: random.Random) -> str:
     return _damaged(rng, rng.choice(["", "", " ", "\n"]) + text, 0.15)
 
 
+def _record_host(rng: random.Random) -> str:
+    plain = [
+        "mail.example.test.",
+        "Web.Example.test",
+        "_x.example.test",
+        "bücher.example",
+        "@",
+        ".",
+        "www",
+        "org.",
+        "a..b",
+        "1.2.3.4",
+    ]
+    return _damaged(rng, rng.choice([*plain, OWNER, _name(rng)]), 0.1)
+
+
+def _parameter(rng: random.Random) -> str:
+    value = rng.choice(
+        [
+            *("alpn=h2", "alpn=h2,h3", 'alpn="h3,h2"', "no-default-alpn", "port=443", "port=0443", "port=70000", "alpn=", "alpn"),
+            *("ipv4hint=8.8.4.4", "ipv4hint=8.8.4.4,8.8.8.8", "ipv4hint=8.8.4", "ipv6hint=2001:4860:0::8844", 'ipv6hint="2001:DB8::1"'),
+            *("mandatory=alpn", "key7=x", "key65=x", "ech=AEX+", "ALPN=h2", "dohpath=/q{?dns}", "port=443x", 'port="443', "ohttp"),
+        ]
+    )  # fmt: skip
+    return _damaged(rng, value, 0.05)
+
+
+def _hex(rng: random.Random) -> str:
+    digits = rng.randbytes(rng.choice([20, 32, 32, 64, 100, 1])).hex()
+    place = rng.randrange(len(digits))
+    return rng.choice([digits, digits, digits.upper(), f"{digits[:place]} {digits[place:]}", digits[1:]])
+
+
+def _number_of_records(rng: random.Random) -> str:
+    usual = ["0", "1", "1", "1", "2", "3"]
+    return rng.choice([*usual, *usual, "10", "010", "128", "65535", "65536", "-1", "x", "1.0", "²"])
+
+
+def _txt(rng: random.Random) -> str:
+    pieces = [
+        "v=spf1 -all",
+        '"',
+        '" "',
+        '\\"',
+        "\\",
+        "\\065",
+        "\\300",
+        "ü",
+        ";",
+        "a" * 200,
+        " ",
+        "\t",
+        "(",
+        "\x01",
+        "\\é",
+    ]
+    text = "".join(rng.choice(pieces) for _ in range(rng.randrange(6)))
+    return rng.choice([text, text, f'"{text}"', f'"{text}" "more"', f'"{text}"x'])
+
+
+def _record(rng: random.Random) -> str:
+    """Return a type and a value, separated by a line break."""
+    kind = rng.choice(RECORD_TYPES)
+    host, first, second, third = _record_host(rng), *(_number_of_records(rng) for _ in range(3))
+    parameters = " ".join(_parameter(rng) for _ in range(rng.randrange(4)))
+    tag = rng.choice(["issue", "iodef", "ISSUE", "is-sue", "x1"])
+    values = {
+        "A": _address(rng),
+        "AAAA": _address(rng),
+        "CAA": f"{first} {tag} {rng.choice(CAA_VALUES)}",
+        "CNAME": host,
+        "HTTPS": f"{first} {host} {parameters}",
+        "MX": f"{first} {host}",
+        "SRV": f"{first} {second} {third} {host}",
+        "SSHFP": f"{first} {second} {_hex(rng)}",
+        "SVCB": f"{first} {host} {parameters}",
+        "TLSA": f"{first} {second} {third} {_hex(rng)}",
+        "TXT": _txt(rng),
+    }
+    value = values[kind]
+    value = (
+        rng.choice(["", "", "", " ", "\t", "\u00a0", "\\# 4 08080404 "]) + _damaged(rng, value, 0.1)
+        if rng.random() < 0.2
+        else value
+    )
+    spelled = rng.choice(
+        [kind, kind, kind, kind.lower(), kind.title(), f"TYPE{int(RdataType.make(kind))}", "NS"]
+    )
+    return f"{spelled}\n{value}{rng.choice(['', '', '', '', '', '', ' ', ' ; comment', ' x'])}"
+
+
+def _rule_of_records(text: str) -> tuple[str, str]:
+    kind, _, value = text.partition("\n")
+    type_name = parse_type(kind)
+    return type_name, parse_value(OWNER, type_name, value, accepts_private=True)[0]
+
+
+def _parse_record(text: str) -> tuple[str, str]:
+    """Return the form of a record; that of the service where the clients leave it to the service."""
+    kind, _, value = text.partition("\n")
+    found = spelling.parse_record_value(value, kind, OWNER)
+    return _rule_of_records(text) if found is None else (spelling.parse_record_type(kind), found)
+
+
+def _owner(rng: random.Random) -> str:
+    owners = [
+        "@",
+        "*",
+        "www",
+        "WWW",
+        "_acme-challenge",
+        "*.dev",
+        "a.b",
+        "*.*",
+        "a.*",
+        "",
+        ".",
+        "-",
+        "a..b",
+        "bücher",
+        "xn--zzzzzzzz",
+    ]
+    names = [
+        "",
+        f".{OWNER}",
+        f".{OWNER}.",
+        f".{OWNER.upper()}",
+        ".example.test",
+        ".example.test.",
+        ".other.test.",
+        ".",
+        "\u3002a",
+    ]
+    return _damaged(rng, rng.choice([*owners, _name(rng), OWNER]) + rng.choice(names), 0.1)
+
+
 def _rule_of_ds(text: str) -> str:
     found = parse_ds(OWNER, text)
     return f"{found.key_tag} {found.algorithm} {found.digest_type} {found.digest}"
@@ -313,6 +455,12 @@ KINDS = {
     "pattern": Kind(_pattern, _rule_of_patterns, spelling.parse_pattern),
     "address": Kind(_address, _rule_of_addresses, spelling.parse_address),
     "network": Kind(_network, _rule_of_networks, spelling.parse_network),
+    "record": Kind(_record, _rule_of_records, _parse_record),
+    "owner of records": Kind(
+        _owner,
+        lambda text: parse_owner(OWNER, text, "example.test"),
+        lambda text: spelling.parse_record_owner(text, OWNER, "example.test"),
+    ),
     "ds": Kind(_ds, _rule_of_ds, lambda text: spelling.parse_ds(text, OWNER)),
     "mail address": Kind(_mail_address, _rule_of_mail_addresses, spelling.parse_mail_address),
     "instant": Kind(_instant, _rule_of_instants, spelling.parse_instant),

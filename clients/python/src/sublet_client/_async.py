@@ -39,6 +39,8 @@ from sublet_client.models import (
     PlatformDomain,
     ProvisionAnswer,
     RecordsAnswer,
+    RecordSet,
+    RecordSetEntry,
     RegisterAnswer,
     Removed,
     RenewAnswer,
@@ -874,7 +876,7 @@ class AsyncSubdomainsMethods:
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         confirm: bool | None = None,
         max_credits: int | None = None,
-        records: Sequence[RecordSetBody] | None = None,
+        records: Sequence[RecordSet | RecordSetEntry] | None = None,
         idempotency_key: str | None = None,
     ) -> RegisterAnswer:
         """Register a subdomain.
@@ -1454,7 +1456,7 @@ class AsyncRecordsMethods:
     async def replace(
         self,
         fqdn: str,
-        records: Sequence[RecordSetBody],
+        records: Sequence[RecordSet | RecordSetEntry],
         *,
         idempotency_key: str | None = None,
         if_match: str | None = None,
@@ -1487,7 +1489,7 @@ class AsyncRecordsMethods:
     async def change(
         self,
         fqdn: str,
-        records: Sequence[RecordSetBody],
+        records: Sequence[RecordSet | RecordSetEntry],
         *,
         idempotency_key: str | None = None,
         if_match: str | None = None,

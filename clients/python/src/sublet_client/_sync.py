@@ -39,6 +39,8 @@ from sublet_client.models import (
     PlatformDomain,
     ProvisionAnswer,
     RecordsAnswer,
+    RecordSet,
+    RecordSetEntry,
     RegisterAnswer,
     Removed,
     RenewAnswer,
@@ -870,7 +872,7 @@ class SubdomainsMethods:
         registration_mode: Literal["free", "plus", "premium", "special"] | None = None,
         confirm: bool | None = None,
         max_credits: int | None = None,
-        records: Sequence[RecordSetBody] | None = None,
+        records: Sequence[RecordSet | RecordSetEntry] | None = None,
         idempotency_key: str | None = None,
     ) -> RegisterAnswer:
         """Register a subdomain.
@@ -1450,7 +1452,7 @@ class RecordsMethods:
     def replace(
         self,
         fqdn: str,
-        records: Sequence[RecordSetBody],
+        records: Sequence[RecordSet | RecordSetEntry],
         *,
         idempotency_key: str | None = None,
         if_match: str | None = None,
@@ -1483,7 +1485,7 @@ class RecordsMethods:
     def change(
         self,
         fqdn: str,
-        records: Sequence[RecordSetBody],
+        records: Sequence[RecordSet | RecordSetEntry],
         *,
         idempotency_key: str | None = None,
         if_match: str | None = None,

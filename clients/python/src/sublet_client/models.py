@@ -39,6 +39,15 @@ class Dnskey(Model, frozen=True, kw_only=True):
     public_key: str
 
 
+class RecordSetEntry(Model, frozen=True, kw_only=True):
+    """An RRset at or below the name."""
+
+    name: str
+    type: str
+    values: tuple[str, ...]
+    ttl: int | None = None
+
+
 class User(Model, frozen=True, kw_only=True):
     """The user of the token. `reminders` is true if the user gets mail about dates of the names."""
 

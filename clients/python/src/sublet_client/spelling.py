@@ -31,6 +31,8 @@ SCOPES = (
 )
 """All scopes of tokens."""
 CREDITS_MAX = 10**12
+RECORD_TYPES = ("A", "AAAA", "CAA", "CNAME", "HTTPS", "MX", "SRV", "SSHFP", "SVCB", "TLSA", "TXT")
+"""All types of records that names may have."""
 
 _TEXT_CHARACTERS_MAX = 1000
 _DS_CHARACTERS_MAX = 4000
@@ -63,6 +65,40 @@ _ALGORITHMS = {
 _ALGORITHM_NUMBERS = {name: str(number) for number, name in _ALGORITHMS.items()}
 _KEY_OCTETS = {13: 64, 14: 96, 15: 32, 16: 57}
 _ZONE_FLAG, _REVOKE_FLAG, _SEP_FLAG = 0x0100, 0x0080, 0x0001
+
+_RECORD_CHARACTERS_MAX, _TXT_CHARACTERS_MAX = 4096, 16_384
+_STRING_OCTETS_MAX = 255
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+_QUOTED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*')
+_ESCAPE = re.compile(rb"\\([0-9]{3}|[^0-9]|)")
+_ESCAPED = [
+    f"\\{chr(octet)}" if chr(octet) in '"\\' else chr(octet) if 0x20 <= octet < 0x7F else f"\\{octet:03}"
+    for octet in range(256)
+]
+"""Each octet of a TXT record as it is written in quotation marks."""
+_GENERIC_TYPES = {
+    f"TYPE{number}": name
+    for name, number in zip(RECORD_TYPES, (1, 28, 257, 5, 65, 15, 33, 44, 64, 52, 16), strict=True)
+}
+"""The types by their names in RFC 3597, section 5."""
+_NUMBERS_MAX = {
+    "CNAME": (),
+    "HTTPS": (0xFFFF,),
+    "MX": (0xFFFF,),
+    "SRV": (0xFFFF, 0xFFFF, 0xFFFF),
+    "SSHFP": (6, 2),
+    "SVCB": (0xFFFF,),
+    "TLSA": (3, 1, 2),
+}
+"""The highest values of the numbers that the values of a type begin with."""
+_FINGERPRINT_DIGITS = {"1": 40, "2": 64}
+_ASSOCIATION_DIGITS = {"1": 64, "2": 128}
+_HEX_CHUNK = 128
+_CAA = re.compile(r'([0-9]{1,3})[ \t]+([A-Za-z0-9]+)[ \t]+(?:"([ -!#-\[\]-~]*)"|([!#-\'*-:<-\[\]-~]+))')
+_PARAMETERS = ("alpn", "no-default-alpn", "port", "ipv4hint", "ipv6hint")
+"""The parameters of HTTPS and SVCB records that are read here, in their order on the wire."""
+_PARAMETER = re.compile(r'([a-z0-9-]+)(?:=(?:"([A-Za-z0-9/.:,_-]+)"|([A-Za-z0-9/.:,_-]+)))?')
 
 
 def parse_name(text: str) -> str:
@@ -223,6 +259,92 @@ def parse_price(text: str) -> int:
             f"`{_shown(text)}` is not a number of credits. Give a whole number from 0 to {CREDITS_MAX}."
         )
     return int(digits)
+
+
+def parse_record_owner(text: str, fqdn: str, domain: str | None = None) -> str:
+    """Return the owner of records relative to the name `fqdn`: `@` for the name itself, or labels such as `www`, `*` and `*.dev`.
+
+    A text with a final dot, and one that is or ends with `fqdn`, is a full name. All others are relative. Without the platform domain of
+    the name, a full name in it without the final dot that is outside `fqdn` is taken as relative.
+
+    Raises:
+        ValueError: `fqdn` is no name; empty, outside `fqdn`, `*` in another place than the first label, a character that is no letter,
+            digit, hyphen or underscore, or too long.
+    """
+    fqdn = parse_name(fqdn)
+    if text in ("@", "*"):
+        return text
+    wildcard, rest = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+    if not text or len(text) > _NAME_OCTETS_MAX + 1 or "*" in rest:
+        raise ValueError(
+            f"`{_shown(text)}` is no owner. Give one such as `www`, `*` or `@` (the name itself), with at most {_NAME_OCTETS_MAX} octets."
+        )
+    name = ".".join(_parse_labels(rest.removesuffix(".")))
+    if f".{name}".endswith(f".{fqdn}"):
+        return (wildcard + name.removesuffix(fqdn)).removesuffix(".") or "@"
+    if rest.endswith(".") or (domain is not None and f".{name}".endswith(f".{parse_name(domain)}")):
+        raise ValueError(f"`{_shown(text)}` is outside `{fqdn}`. Give an owner such as `www`.")
+    if len(f"{wildcard}{name}.{fqdn}") > _NAME_OCTETS_MAX:
+        raise ValueError(
+            f"`{_shown(text)}` has more than {_NAME_OCTETS_MAX} octets with the name. Shorten it."
+        )
+    return wildcard + name
+
+
+def parse_record_type(text: str) -> str:
+    """Return one of `RECORD_TYPES`. The text may be in any case, or the name of the type in RFC 3597 (`TYPE257`).
+
+    Raises:
+        ValueError: it is not one of these types. Not checked: that the platform domain accepts it.
+    """
+    upper = text.upper()
+    name = _GENERIC_TYPES.get(upper, upper)
+    if name not in RECORD_TYPES:
+        raise ValueError(
+            f"`{_shown(text)}` is not a type that a name may have. Give one of {', '.join(RECORD_TYPES)}."
+        )
+    return name
+
+
+def parse_record_value(text: str, type_name: str, fqdn: str) -> str | None:
+    """Return the value of a record of the name `fqdn` in the presentation form of zone files, with absolute names in lower case.
+
+    A host with a dot is absolute, with or without the final dot; `@` stands for `fqdn`. A TXT value that doesn't begin with a quotation
+    mark is one text. A string of more than 255 octets is split.
+
+    None: only the registry can say what the form is, and whether it accepts the text. These are texts with escapes, comments, parentheses
+    or the form of RFC 3597, and HTTPS and SVCB records with parameters other than alpn, no-default-alpn, port, ipv4hint and ipv6hint.
+
+    Raises:
+        ValueError: `type_name` is no type of records; or the value is empty, too long, has a control character, is no address or no TXT
+            value, or has a host that is no name or not written out in full.
+    """
+    kind = parse_record_type(type_name)
+    text = text.strip(" \t\r\n")
+    if not text or len(text) > (_TXT_CHARACTERS_MAX if kind == "TXT" else _RECORD_CHARACTERS_MAX):
+        raise ValueError(f"The value of the {kind} record has {len(text)} characters. Check it.")
+    if _CONTROL.search(text):
+        raise ValueError(f"`{_shown(text)}` has a line break or control character. Write it in one line.")
+    if text.startswith("\\#"):
+        return None
+    if kind in ("A", "AAAA"):
+        return _parse_record_address(kind, text)
+    if kind == "TXT":
+        return _parse_txt(text)
+    if kind == "CAA":
+        return _parse_caa(text)
+    count = len(_NUMBERS_MAX[kind])
+    words = text.split()
+    numbers = [str(int(each)) if _NUMBER.fullmatch(each) else "" for each in words[:count]]
+    if len(words) <= count or not all(
+        each and int(each) <= most for each, most in zip(numbers, _NUMBERS_MAX[kind], strict=True)
+    ):
+        return None
+    if kind in ("SSHFP", "TLSA"):
+        rest = _parse_hex(kind, numbers, "".join(words[count:])) if text.isascii() else None
+    else:
+        rest = _parse_host_and_parameters(kind, numbers, words[count:], fqdn)
+    return None if rest is None else " ".join([*numbers, rest])
 
 
 def _shown(text: str) -> str:
@@ -388,3 +510,161 @@ def _rsa_modulus_octets(key: bytes) -> int:
     start, exponent_octets = (1, key[0]) if key[0] else (3, int.from_bytes(key[1:3], "big"))
     exponent, modulus = key[start : start + exponent_octets], key[start + exponent_octets :]
     return len(modulus) if any(exponent) and modulus and modulus[0] else 0
+
+
+def _parse_labels(text: str) -> list[str]:
+    """Return the labels of a name without the final dot. They may have underscores."""
+    labels: list[str] = []
+    octets = -1
+    for label in text.lower().split("."):
+        if _LABEL.fullmatch(label):
+            labels.append(label)
+        elif not label or (label.isascii() and len(label) <= _LABEL_OCTETS_MAX):
+            raise ValueError(
+                f"`{_shown(text)}` has an empty label, or a character that no name here may have. Use letters, digits, hyphens and underscores."
+            )
+        else:
+            mapped = _map_name(label)
+            if "." in mapped:
+                raise ValueError(f"`{_shown(label)}` has a dot that is not ASCII. Write it as `.`.")
+            labels.append(_a_label(mapped, strict=True))
+        octets += len(labels[-1]) + 1
+        if octets > _NAME_OCTETS_MAX:  # in the loop, because IDNA is slow
+            raise ValueError(f"`{_shown(text)}` has more than {_NAME_OCTETS_MAX} octets. Shorten it.")
+    return labels
+
+
+def _parse_record_address(kind: str, text: str) -> str:
+    form = _IPV4 if kind == "A" else _IPV6
+    address = parse_address(text)
+    if not form.fullmatch(text) or (":" in text) != (kind == "AAAA"):
+        raise ValueError(f"`{_shown(text)}` is no address of {kind} records. Check the address or the type.")
+    return address if kind == "A" else _ipv6_text(address)
+
+
+def _ipv6_text(address: str) -> str:
+    """Return an IPv6 address as name servers write it: one that stands for an IPv4 address ends in that address."""
+    found = ipaddress.IPv6Address(address)
+    ipv4 = ipaddress.IPv4Address(found.packed[12:])
+    if found.ipv4_mapped is not None:
+        return f"::ffff:{ipv4}"
+    if not any(found.packed[:12]) and any(found.packed[12:14]):
+        return f"::{ipv4}"
+    return str(found)
+
+
+def _parse_caa(text: str) -> str | None:
+    found = _CAA.fullmatch(text)
+    if found is None or int(found[1]) not in (0, 128):
+        return None
+    return f'{int(found[1])} {found[2]} "{found[3] if found[4] is None else found[4]}"'
+
+
+def _parse_hex(kind: str, numbers: list[str], digits: str) -> str | None:
+    """Return the data of TLSA and SSHFP records."""
+    if kind == "SSHFP":
+        wanted = _FINGERPRINT_DIGITS.get(numbers[1]) if numbers[0] in ("1", "2", "3", "4", "6") else None
+    else:
+        wanted = _ASSOCIATION_DIGITS.get(numbers[2], len(digits) // 2 * 2)
+    if len(digits) != wanted or not _HEX.fullmatch(digits):
+        return None
+    return " ".join(digits[at : at + _HEX_CHUNK].lower() for at in range(0, len(digits), _HEX_CHUNK))
+
+
+def _parse_host_and_parameters(kind: str, numbers: list[str], words: list[str], fqdn: str) -> str | None:
+    host, *parameters = words
+    absolute = _absolute_host(kind, host, fqdn)
+    if not parameters:
+        return absolute
+    if kind not in ("HTTPS", "SVCB") or numbers[0] == "0":
+        return None
+    found = {}
+    for each in parameters:
+        matched = _PARAMETER.fullmatch(each)
+        if matched is None or matched[1] not in _PARAMETERS or matched[1] in found:
+            return None
+        value = _parameter_value(matched[1], matched[2] or matched[3])
+        if value is None:
+            return None
+        found[matched[1]] = value
+    if "no-default-alpn" in found and "alpn" not in found:
+        return None
+    return " ".join([absolute, *(found[each] for each in _PARAMETERS if each in found)])
+
+
+def _parameter_value(name: str, text: str | None) -> str | None:
+    if name == "no-default-alpn":
+        return name if text is None else None
+    if text is None:
+        return None
+    items = text.split(",")
+    if name == "port":
+        if not _NUMBER.fullmatch(text) or int(text) > 0xFFFF:
+            return None
+        items = [str(int(text))]
+    elif name != "alpn":
+        try:
+            items = [_parse_record_address("A" if name == "ipv4hint" else "AAAA", each) for each in items]
+        except ValueError:
+            return None
+    elif not all(items):
+        return None
+    return f'{name}="{",".join(items)}"'
+
+
+def _parse_txt(text: str) -> str:
+    chunks: list[bytes] = []
+    for part in _strings(text):
+        octets = _unescape(part)
+        places = range(0, len(octets) or 1, _STRING_OCTETS_MAX)
+        chunks.extend(octets[at : at + _STRING_OCTETS_MAX] for at in places)
+    canonical = " ".join(f'"{"".join(map(_ESCAPED.__getitem__, chunk))}"' for chunk in chunks)
+    if len(canonical) > _TXT_CHARACTERS_MAX:
+        raise ValueError(f"`{_shown(text)}` is too long. Shorten it.")
+    return canonical
+
+
+def _strings(text: str) -> list[str]:
+    """Return the strings of a TXT value, still with their escapes."""
+    if not text.startswith('"'):
+        return [text]
+    strings, at = [], 0
+    while at < len(text):
+        found = _QUOTED.match(text, at)
+        if found is None:
+            raise ValueError(
+                f"`{_shown(text)}` has a quotation mark too few, or text outside of quotation marks. Put each string into quotation marks."
+            )
+        strings.append(found[1])
+        at = found.end()
+    return strings
+
+
+def _unescape(part: str) -> bytes:
+    def octet(found: re.Match[bytes]) -> bytes:
+        escaped = found[1]
+        if len(escaped) == 1:
+            return escaped
+        if not escaped or int(escaped) > 255:
+            raise ValueError(
+                f"`{_shown(part)}` has a backslash without a meaning. Write a backslash as `\\\\`, and an octet with three digits."
+            )
+        return bytes([int(escaped)])
+
+    return _ESCAPE.sub(octet, part.encode())
+
+
+def _absolute_host(kind: str, text: str, fqdn: str) -> str:
+    if text == "@":
+        return f"{parse_name(fqdn)}."
+    if text == "." and kind != "CNAME":
+        return text  # no mail, no service, or the owner itself
+    name = text.removesuffix(".")
+    if kind in ("MX", "SRV") or name.rpartition(".")[2].isdigit():
+        return f"{parse_host(text)}."
+    labels = _parse_labels(name)
+    if len(labels) == 1 and not text.endswith("."):
+        raise ValueError(
+            f"`{_shown(text)}` is a single label. Write the name out in full, or `@` for the name itself."
+        )
+    return f"{'.'.join(labels)}."

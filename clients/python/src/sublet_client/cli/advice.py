@@ -22,6 +22,7 @@ NEXT = {
     "clock_implausible": "run the same command again in an hour",
     "conflict": "{command} --help",
     "delegation_broken": "subletctl health --plan {name} --nameserver HOST",
+    "delegation_exists": "subletctl ns set {name} --no-nameservers",
     "expired_token": "subletctl login",
     "free_quota_exceeded": "subletctl account quota",
     "idempotency_in_progress": "run the same command again",
@@ -44,6 +45,8 @@ NEXT = {
     "precondition_failed": "subletctl names show {name}, then the same command again",
     "price_changed": "the same command with --max-credits {price}",
     "rate_limited": "run the same command again later",
+    "records_exist": "subletctl records list {name}",
+    "records_not_allowed": "subletctl ns set {name} --nameserver HOST",
     "registration_closed": "subletctl domains list",
     "registration_mode_not_allowed": "subletctl names availability {name}",
     "renewal_not_available": "subletctl names timeline {name}",
@@ -73,6 +76,7 @@ NEXT = {
 or of the quote."""
 SENTENCES = {
     "access_denied": "The person refused.",
+    "delegation_exists": "{name} has nameservers, which answer for it, so it can't have records.",
     "expired_token": "This code is wrong, used or too old.",
     "free_quota_exceeded": "Your {limit} free names are used up.",
     "insufficient_credits": "It costs {price} credits, and you have {balance}.",
@@ -82,6 +86,8 @@ SENTENCES = {
     "payment_confirmation_required": "It costs {price} credits.",
     "platform_domain_not_found": "{name} is not below a platform domain that you can use.",
     "price_changed": "It costs {price} credits now, more than you allowed. Nothing was paid.",
+    "records_exist": "{name} has records, so it can't have nameservers. Remove all its records first.",
+    "records_not_allowed": "Names under this platform domain can't have records.",
     "renewal_not_available": "{name} can be renewed from {opens_at} on.",
     "retry_not_available": "The publication of {name} has not failed, so there is nothing to repeat.",
     "sign_in_required": "This needs a sign-in within the last ten minutes.",

@@ -19,6 +19,7 @@ COMMANDS = {
     "ns": ("delegation:ns", "Show and set nameservers and glue."),
     "set": ("delegation:set_", "The same as `ns set`."),
     "ds": ("delegation:ds", "Show and change DS records."),
+    "records": ("records:records", "Show and change the records of a name without nameservers."),
     "health": ("delegation:health", "Check whether a delegation works."),
     "renew": ("register:renew", "Renew names."),
     "auto-renew": ("register:auto_renew", "Show or set automatic renewal."),

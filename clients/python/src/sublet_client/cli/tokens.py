@@ -14,7 +14,8 @@ from sublet_client.models import SecretAnswer, TokenDetail
 
 COLUMNS = ("id", "name", "scopes", "expires_at", "last_used_at", "revoked_at")
 DETAILS = (
-    *("id", "name", "scopes", "names", "domains", "networks", "daily_credits", "organization_id"),
+    *("id", "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits"),
+    "organization_id",
     *("created_at", "expires_at", "last_used_at", "last_used_from", "revoked_at"),
 )
 SECRET = ("secret", *DETAILS)
@@ -43,6 +44,13 @@ def _with_restrictions(function: Function) -> Function:
         ),
         click.option(
             "--only-domain", "domains", multiple=True, metavar="DOMAIN", help="For this platform domain only."
+        ),
+        click.option(
+            "--only-record",
+            "record_names",
+            multiple=True,
+            metavar="OWNER",
+            help="For the records at this owner only, such as _acme-challenge, or _acme-challenge.*.",
         ),
         click.option(
             "--only-name", "names", multiple=True, metavar="NAME", help="For this name only, or *.DOMAIN."

@@ -1,0 +1,107 @@
+"""`subletctl records` against the real service: values in any spelling, two writers at once, exit codes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from support.error_triggers import new_user, unused_name
+from support.open_registry import opened
+from support.running_service import Registrant, RunningService
+from support.subletctl import Run, subletctl
+
+NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
+PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with opened(tmp_path_factory.mktemp("records"), free_quota=200) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def who(shop: RunningService) -> Registrant:
+    return new_user(shop)
+
+
+@pytest.fixture
+def fqdn(shop: RunningService, who: Registrant) -> str:
+    name = unused_name("records.test")
+    shop.register(who, name)
+    return name
+
+
+@pytest.fixture
+def run(shop: RunningService, who: Registrant, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return subletctl(shop, who, monkeypatch)
+
+
+def as_json(done: Result) -> Any:
+    return json.loads(done.stdout)
+
+
+def answers(shop: RunningService, name: str, rdtype: str) -> list[str]:
+    return sorted(shop.dig(name, rdtype, "+short").splitlines())
+
+
+def test_records_are_set_added_and_removed_in_any_spelling(run: Run, shop: RunningService, fqdn: str) -> None:
+    upper = f"{fqdn.upper()}."
+    assert as_json(run("records", "list", fqdn, "--json", "all")) == []
+    run("records", "set", fqdn, "@", "A", "8.8.4.4", "--wait")
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    run("records", "add", upper, f"{upper}", "a", "8.8.8.8", "--ttl", "60")
+    added = as_json(run("records", "add", fqdn, "@", "TYPE1", "8.8.8.8", "--json", "all"))
+    assert added == [{"name": "@", "type": "A", "ttl": 60, "values": ["8.8.4.4", "8.8.8.8"]}]
+    run("records", "set", fqdn, "Mail", "MX", "10 Mail.Example.net", "20 other.example.net.")
+    run("records", "remove", fqdn, f"mail.{fqdn}", "mx", "010 mail.example.net.")
+    run("records", "add", fqdn, "@", "TXT", "v=spf1 -all")
+    listed = run("records", "list", upper).stdout
+    assert "mail  MX    300  20 other.example.net." in listed
+    assert '@     TXT   300  "v=spf1 -all"' in listed
+    for words in (("--name", f"{upper}", "--type", "txt"), ("--type", "TYPE16")):
+        found = as_json(run("records", "list", fqdn, *words, "--json", "values"))
+        assert found == [{"values": ['"v=spf1 -all"']}]
+    run("records", "remove", fqdn, "@", "A")
+    run("records", "remove", fqdn, "@", "TXT", '"v=spf1 -all"')
+    assert run("records", "remove", fqdn, "mail", "MX", "-q").stdout == ""
+    assert "NXDOMAIN" in shop.dig(f"mail.{fqdn}", "MX")
+
+
+def test_a_refused_change_names_the_next_command(
+    run: Run, shop: RunningService, who: Registrant, fqdn: str
+) -> None:
+    run("records", "set", fqdn, "@", "A", "8.8.4.4")
+    assert f"subletctl records list {fqdn}" in run("ns", "set", fqdn, *NS, exit_code=1).stderr
+    alone = run("records", "set", fqdn, "@", "CNAME", "example.github.io", exit_code=1).stderr
+    assert "A CNAME must be alone" in alone
+    assert "8.8.4.4" in run("records", "remove", fqdn, "@", "TXT").stdout
+    assert f"records list {fqdn}" in run("records", "remove", fqdn, "@", "A", "8.8.8.8", exit_code=1).stderr
+    assert "names list" in run("records", "list", unused_name("records.test"), exit_code=1).stderr
+    for words in (("www", "NS", "ns1.x.example"), ("a..b", "A", "8.8.8.8"), ("www", "A", "8.8.8")):
+        assert "Error: " in run("records", "add", fqdn, *words, exit_code=2).stderr
+    run("records", "set", fqdn, "www", "A", exit_code=2)
+    delegated, without = unused_name("records.test"), unused_name()
+    shop.register(who, delegated, nameservers=list(NS[1::2]))
+    shop.register(who, without)
+    refused = run("records", "set", delegated, "@", "A", "8.8.4.4", exit_code=1).stderr
+    assert f"subletctl ns set {delegated} --no-nameservers" in refused
+    assert "can't have records" in run("records", "set", without, "@", "A", "8.8.4.4", exit_code=1).stderr
+
+
+def test_writers_at_once_lose_no_change(run: Run, fqdn: str) -> None:
+    run("records", "set", fqdn, "@", "A", "8.8.4.4")
+
+    def add(number: int) -> int:
+        words = ("records", "add", fqdn, "_acme-challenge", "TXT", f"token {number}")
+        return subprocess.run([*PROGRAM, *words], capture_output=True, check=False).returncode
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(add, range(3))) == [0] * 3
+    (found,) = as_json(run("records", "list", fqdn, "--type", "TXT", "--json", "values"))
+    assert found["values"] == [f'"token {number}"' for number in range(3)]
