@@ -53,6 +53,7 @@ from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
 from sublet.subdomains.records.values import parse_labels, parse_value
+from sublet.subdomains.records.zone_file import parse_zone_file as parse_records_file
 from sublet.tickets.lifecycle import check_line, check_message
 from sublet.web.delegation_form import delegation_members
 from sublet.web.form import Form, parse_form
@@ -273,6 +274,31 @@ RECORD_SETS: dict[str, Callable[[int], list[RecordSetInput]]] = {
 }
 
 
+def lines(line: str) -> Callable[[int], str]:
+    """Return a function that makes a zone file of this many octets from a line, with its number."""
+    return lambda size: "\n".join(
+        line.replace("#", str(at)) for at in range(size // (len(line.encode()) + 4))
+    )
+
+
+ZONE_FILES = {
+    "addresses": lines("a# A 8.8.8.8"),
+    "one RRset": lines("a A 8.8.8.8"),
+    "lines outside": lines("a#. A 8.8.8.8"),
+    "wrong lines": lines("a#"),
+    "lines without an owner": lines(" A 8.8.8.8"),
+    "origins": lines("$ORIGIN a"),
+    "U-labels": lines("ü#.ü.ü.ü CNAME ü.ü.ü.ü"),
+    "tokens": lines('"" a ( ) "" a'),
+    "letters": lambda size: "a" * size,
+    "quotation marks": lambda size: '"' * size,
+    "spaces": lambda size: " " * size,
+    "comments": lambda size: "(" + ";\n" * (size // 2),
+    "parentheses": lambda size: "()" * (size // 2),
+    "backslashes": lambda size: "\\" * size,
+}
+
+
 def pointers(size: int) -> bytes:
     """Return a message of this length, whose owners are chains of compression pointers."""
     record = b"\0\1\0\1\0\0\0\0\0\4\1\2\3\4"
@@ -416,6 +442,9 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_value of a target": texts(_each, 4000, "1 ", ".example"),
     "parse_value of parameters": texts(_each, 4000, "1 . alpn="),
     "check_records": built(RECORD_SETS, records, BODY),
+    "parse_zone_file of records": built(
+        ZONE_FILES, lambda text: parse_records_file(text, "foo.example.test"), BODY
+    ),
     "check_line": texts(lambda text: check_line("subject", text, 200), BODY),
     "check_message": texts(check_message, BODY),
     "normalise_code": texts(normalise_code, BODY),

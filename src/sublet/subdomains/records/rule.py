@@ -35,6 +35,9 @@ _WITHOUT_DNSPYTHON: Final = frozenset({"A", "AAAA", "TXT"})
 _GENERIC_TYPES: Final = {f"TYPE{int(dns.rdatatype.from_text(each))}": each for each in RECORD_TYPES}
 """The types by their names in RFC 3597, section 5."""
 
+SIGNER_TYPES: Final = ("CDNSKEY", "CDS", "DNSKEY", "KEY", "NSEC", "NSEC3", "NSEC3PARAM", "RRSIG", "SIG")
+"""The types of DNSSEC records: what servers add when they sign a zone, and what a signed zone says about its keys."""
+
 _DNSSEC = (
     "The servers of the platform domain sign its names, and add the records of DNSSEC. Remove this entry."
 )
@@ -46,7 +49,7 @@ _REFUSED_TYPES: Final = {
     "SPF": "The type SPF is obsolete (RFC 7208). Use the type TXT.",
     "ALIAS": "ALIAS is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other records.",
     "ANAME": "ANAME is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other records.",
-} | dict.fromkeys(("CDNSKEY", "CDS", "DNSKEY", "KEY", "NSEC", "NSEC3", "NSEC3PARAM", "RRSIG", "SIG"), _DNSSEC)
+} | dict.fromkeys(SIGNER_TYPES, _DNSSEC)
 """Why types are refused that people may try."""
 
 

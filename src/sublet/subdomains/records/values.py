@@ -47,7 +47,7 @@ _FORMS: Final = {
     "TLSA": "usage, selector, matching type and the data in hex, such as `3 1 1` and 64 hex digits",
 }
 """What a value consists of, for messages."""
-_HOST_PLACE: Final = {"CNAME": 0, "HTTPS": 1, "MX": 1, "SRV": 3, "SVCB": 1}
+HOST_PLACE: Final = {"CNAME": 0, "HTTPS": 1, "MX": 1, "SRV": 3, "SVCB": 1}
 """The place of the host name among the fields of a value."""
 _STRICT_HOSTS: Final = frozenset({"MX", "SRV"})
 """The types whose host may have no underscore: BIND refuses these (its option `check-names`)."""
@@ -228,7 +228,7 @@ _ESCAPED: Final = [
 
 def _with_absolute_host(fqdn: str, type_name: str, text: str) -> str:
     """Return the value with its host name in canonical form, and with the final dot."""
-    place = _HOST_PLACE.get(type_name)
+    place = HOST_PLACE.get(type_name)
     if place is None:
         return text
     fields = text.split(None, place + 1)
