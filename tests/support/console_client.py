@@ -33,6 +33,8 @@ class _Reader(HTMLParser):
         self.forms: list[PageForm] = []
         self.text: list[str] = []
         self._inside: PageForm | None = None
+        self._ids: dict[str, PageForm] = {}
+        self._target: PageForm | None = None
         self._area = self._select = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -41,23 +43,31 @@ class _Reader(HTMLParser):
         if tag == "form":
             self._inside = PageForm((found.get("method") or "get").upper(), found.get("action") or "")
             self.forms.append(self._inside)
-        elif self._inside is None:
-            return
-        elif tag == "textarea":
+            self._ids[found.get("id") or ""] = self._inside
+        elif tag != "option":
+            # A field may be outside of its form.
+            self._target = self._ids.get(found.get("form") or " ", self._inside)
+            if self._target is not None:
+                self._add_field(self._target, tag, name, value, found)
+        elif self._select and self._target is not None:
+            self._target.choices.setdefault(self._select, []).append(value)
+            if "selected" in found or self._select not in self._target.fields:
+                self._target.fields[self._select] = value
+
+    def _add_field(
+        self, form: PageForm, tag: str, name: str, value: str, found: dict[str, str | None]
+    ) -> None:
+        if tag == "textarea":
             self._area = name
-            self._inside.fields[name] = ""
+            form.fields[name] = ""
         elif tag == "select":
             self._select = name
-        elif tag == "option" and self._select:
-            self._inside.choices.setdefault(self._select, []).append(value)
-            if "selected" in found or self._select not in self._inside.fields:
-                self._inside.fields[self._select] = value
         elif name and (tag == "button" or found.get("type") in ("checkbox", "radio")):
-            self._inside.choices.setdefault(name, []).append(value)
+            form.choices.setdefault(name, []).append(value)
             if tag == "input" and "checked" in found:
-                self._inside.fields[name] = value
+                form.fields[name] = value
         elif tag == "input" and name:
-            self._inside.fields[name] = value
+            form.fields[name] = value
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -68,8 +78,8 @@ class _Reader(HTMLParser):
             self._select = ""
 
     def handle_data(self, data: str) -> None:
-        if self._area and self._inside is not None:
-            self._inside.fields[self._area] += data
+        if self._area and self._target is not None:
+            self._target.fields[self._area] += data
         self.text.append(data)
 
 

@@ -8,6 +8,13 @@ from support.running_service import Registrant, RunningService
 ADA = "ada@example.org"
 DOMAIN = "example.test"
 
+RECORDS = [
+    {"name": "@", "type": "A", "values": ["8.8.4.4"]},
+    {"name": "@", "type": "MX", "values": ["10 mx1.provider.example.", "20 mx2.provider.example."]},
+    {"name": "@", "type": "TXT", "values": ["v=spf1 include:provider.example -all"]},
+    {"name": "www", "type": "CNAME", "values": ["my-site.pages.example."]},
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ShownPage:
@@ -30,6 +37,13 @@ PAGES = (
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
     ShownPage("register-many", "/register/many"),
     ShownPage("name", f"/names/blog.{DOMAIN}"),
+    ShownPage("name-with-records", f"/names/site.{DOMAIN}"),
+    ShownPage("name-without-records", f"/names/music.{DOMAIN}"),
+    ShownPage("records", f"/names/site.{DOMAIN}/records"),
+    ShownPage("no-records", f"/names/music.{DOMAIN}/records"),
+    ShownPage("records-or-nameservers", f"/names/blog.{DOMAIN}/records"),
+    ShownPage("delegation-of-records", f"/names/site.{DOMAIN}/delegation"),
+    ShownPage("nameservers-or-records", f"/names/site.{DOMAIN}/nameservers"),
     ShownPage("name-in-trash", f"/names/old.{DOMAIN}"),
     ShownPage("delegation", f"/names/blog.{DOMAIN}/delegation"),
     ShownPage("nameservers", f"/names/blog.{DOMAIN}/nameservers"),
@@ -62,7 +76,9 @@ PAGES = (
 
 def fill(service: RunningService) -> str:
     """Add the data that the pages show, and return the secret of Ada's session."""
-    service.add_domain(DOMAIN, "--description", "Names for people and projects of the valley.")
+    service.add_domain(
+        DOMAIN, "--description", "Names for people and projects of the valley.", "--records", "on"
+    )
     service.operator(
         *("domain", "offer", DOMAIN, "--mode", "premium", "--price", "50"),
         *("--renewal-price", "25", "--period-days", "365"),
@@ -72,6 +88,7 @@ def fill(service: RunningService) -> str:
     for label in ("old", "music", "garden", "blog"):
         service.register(ada, f"{label}.{DOMAIN}", nameservers=nameservers if label != "music" else [])
     service.register(ada, f"studio.{DOMAIN}", registration_mode="plus", confirm=True, nameservers=nameservers)
+    service.register(ada, f"site.{DOMAIN}", records=RECORDS)
     service.call(ada, "DELETE", f"/subdomains/old.{DOMAIN}")
     fill_account(service, ada)
     return signed_in(service, ADA).secret

@@ -18,8 +18,29 @@ TYPED = {
     "max_credits": "100",
     "names": f"first.{DOMAIN}\nsecond.{DOMAIN}",
     "nameservers": "ns1.provider.example\nns2.provider.example",
+    "host": "my-site.pages.example",
+    "github_user": "octocat",
+    "addresses": "8.8.4.4",
+    "mail_hosts": "mx.provider.example",
+    "spf": "v=spf1 -all",
+    "text": "verification=1",
+    "values": "8.8.8.8",
+    "zone_file": "www IN A 8.8.8.8",
 }
 """What a person types into a field that is empty."""
+VALUES = {
+    "AAAA": "2606:4700::1",
+    "CAA": '0 issue "ca.example"',
+    "CNAME": "my-site.pages.example",
+    "HTTPS": "1 . alpn=h2",
+    "MX": "10 mx.provider.example",
+    "SRV": "10 5 443 www.provider.example",
+    "SSHFP": f"4 2 {'ab' * 32}",
+    "SVCB": "1 . alpn=dot",
+    "TLSA": f"3 1 1 {'ab' * 32}",
+    "TXT": "any",
+}
+"""What a person types as the value of a new record of a type, at a name of its own."""
 ENDS = (
     "/delete",
     "/revoke",
@@ -36,7 +57,13 @@ ENDS = (
 """The ends of actions after which pages or their forms are gone. These are sent last."""
 NEEDS_A_CODE = ("/signin/confirm", "/device")
 """Forms whose text comes from a mail or from a program: a wrong one is refused."""
-PATHS = (*(each.path for each in PAGES), "/account/email/code", "/o/3/delete", f"/names/old.{DOMAIN}/restore")
+# On a page without records, a website at a host name excludes what the next forms add.
+PATHS = (
+    *(each.path for each in PAGES if each.name != "no-records"),
+    "/account/email/code",
+    "/o/3/delete",
+    f"/names/old.{DOMAIN}/restore",
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +85,21 @@ def variants(form: PageForm) -> Iterator[dict[str, str]]:
     yield filled
     for name, values in form.choices.items():
         for value in values:
-            yield filled | {name: value}
+            record = (
+                {"name": f"new-{value.lower()}", "values": VALUES[value]}
+                if name == "type" and value in VALUES
+                else {}
+            )
+            yield filled | {name: value} | record
 
 
-def forms_of(page: Shown) -> dict[tuple[str, int], PageForm]:
-    """Return the forms of a page by action, and by their place among the forms with this action."""
-    found: dict[tuple[str, int], PageForm] = {}
+def forms_of(page: Shown) -> dict[tuple[str, str], PageForm]:
+    """Return the forms of a page by action, and by the record that they are about and their place among such forms."""
+    found: dict[tuple[str, str], PageForm] = {}
     for form in page.forms:
-        place = sum(action == form.action for action, _ in found)
-        found[form.action, place] = form
+        about = "/".join(form.fields.get(name, "") for name in ("purpose", "old_name", "type"))
+        place = sum(key[0] == form.action and key[1].startswith(f"{about}#") for key in found)
+        found[form.action, f"{about}#{place}"] = form
     return found
 
 

@@ -38,6 +38,11 @@ _FIELD_LABELS = {
     "coupon_code": "Coupon",
     "max_credits": "Highest price",
     "ds_records": "DS records",
+    "github_user": "GitHub user",
+    "mail_hosts": "Mail servers",
+    "spf": "SPF",
+    "ttl": "TTL",
+    "text_at": "Name",
     "to": "New holder",
 }
 """The labels of members of the API whose name isn't clear as a label."""

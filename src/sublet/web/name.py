@@ -15,6 +15,7 @@ from sublet.health.api import answer_of as health_answer
 from sublet.health.view_health import health_of
 from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
+from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.api import SubdomainAnswer, UsageShape, free_subdomains, shape_of
 from sublet.subdomains.dates.api import AutoRenewShape, TimelineAnswer, auto_renew_of, past_of, timeline_of
 from sublet.subdomains.find import find_in_account_or_trash
@@ -29,10 +30,16 @@ from sublet.web.delegation_form import (
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
+from sublet.web.records import can_have_records, record_lines, stored_records
 from sublet.web.register import confirmation
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
+
+_NOT_STORED = "The change is not stored"
+_ONLY_REMOVED = (
+    "The records are removed, but the nameservers are not stored. Correct the form, and send it again"
+)
 
 
 async def show(call: PageCall) -> Response:
@@ -40,14 +47,19 @@ async def show(call: PageCall) -> Response:
     shown = await call.read("get_subdomain", _read_overview)
     subdomain, timeline = shown.name, shown.timeline
     events = timeline.timeline
+    actions = timeline.allowed_actions if "subdomains:write" in call.scopes else ()
     is_published = subdomain.status == "active" and "published" in call.request.query_params
+    points = bool(subdomain.nameservers or shown.records)
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
         name=subdomain,
-        progress=is_being_published and bool(subdomain.nameservers) and subdomain.status != "trashed",
+        progress=is_being_published and points and subdomain.status != "trashed",
         is_published=is_published,
-        actions=timeline.allowed_actions if "subdomains:write" in call.scopes else (),
+        actions=actions,
+        is_new=shown.can_have_records and not points and "update_nameservers" in actions,
+        records=shown.records,
+        can_have_records=shown.can_have_records,
         warnings=timeline.warnings,
         when={each.event: each.at for each in events if not each.past},
         past=[each for each in events if each.past][::-1],
@@ -67,6 +79,8 @@ class _Overview:
 
     name: SubdomainShape
     timeline: TimelineAnswer
+    records: list[str]
+    can_have_records: bool
     usage: UsageShape | None = None
     auto_renew: AutoRenewShape | None = None
     health: HealthShape | None = None
@@ -79,13 +93,24 @@ def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
     past = past_of(tx, subdomain)
     name = shape_of(call, subdomain, tx.now)
     timeline = timeline_of(tx, call, subdomain, past)
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    records = record_lines(subdomain.records)
+    has_records = platform_domain is not None and can_have_records(platform_domain)
     if subdomain.trashed_at is not None:
-        return _Overview(name=name, timeline=timeline, usage=free_subdomains(tx, call).usage)
+        return _Overview(
+            name=name,
+            timeline=timeline,
+            records=records,
+            can_have_records=has_records,
+            usage=free_subdomains(tx, call).usage,
+        )
     health = health_of(tx, subdomain)
     checks_enabled = call.context.checker is not None
     return _Overview(
         name=name,
         timeline=timeline,
+        records=records,
+        can_have_records=has_records,
         auto_renew=auto_renew_of(tx, subdomain, past),
         health=health_answer(health, checks_enabled=checks_enabled).health,
         automatic_ds=automatic_ds_answer(automatic_ds_of(tx, subdomain, health.states)).automatic_ds,
@@ -127,9 +152,19 @@ async def change_nameservers(call: PageCall) -> Response:
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
     if not call.form.is_on("confirm"):
         return await _show_changes(call, subdomain, etag)
-    done = await call.api(
-        "update_nameservers", delegation_members(call.form), fqdn=subdomain.fqdn, if_match=etag
-    )
+    records, _ = await stored_records(call)
+    if records:
+        # The tag of the name changes with its records, and no one else can set nameservers before them.
+        etag = ""
+        tag = call.form.get("records_etag", "")
+        await call.api("replace_records", {"records": []}, fqdn=subdomain.fqdn, if_match=tag)
+    members = delegation_members(call.form)
+    try:
+        done = await call.api("update_nameservers", members, fqdn=subdomain.fqdn, if_match=etag)
+    except Refusal as refusal:
+        call.refusal = refusal
+        title = _ONLY_REMOVED if records else _NOT_STORED
+        return await _render_nameservers(call, subdomain, etag=etag, title=title)
     # The page of the name shows the stored warnings anyway, so the message has only the others.
     stored = (await call.api("timeline", fqdn=subdomain.fqdn)).warnings
     others = [without_code(each) for each in done.provisioning.warnings if each not in stored]
@@ -148,16 +183,22 @@ async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) ->
     except Refusal:  # Too many checks run at once. The API checks the change itself when it is confirmed.
         pass
     changed = changed_fields(subdomain.fqdn, delegation_lines(subdomain), call.form)
+    records, _ = await stored_records(call)
+    if records and changed:
+        changed.append(("records", records, []))
     return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=note)
 
 
 async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
+    records, records_etag = await stored_records(call)
     return call.render(
         "nameservers",
         name=subdomain,
+        records=records,
+        records_etag=records_etag,
         lines=delegation_lines(subdomain),
         presets=await find_presets(call, excluded_fqdn=subdomain.fqdn),
-        **{"changed": None, "note": None} | values,
+        **{"changed": None, "note": None, "title": _NOT_STORED} | values,
     )
 
 

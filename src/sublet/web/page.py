@@ -115,6 +115,7 @@ class PageCall:
     async def api(
         self,
         name: str,
+        /,
         members: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, Any] | None = None,

@@ -1,10 +1,12 @@
 """The page that registers a name: availability, mode and price, delegation, quote and confirmation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
 from sublet.errors import Refusal
+from sublet.platform_domains.api import PlatformDomainShape
 from sublet.web.delegation_form import CheckNote, check_delegation, delegation_members
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
@@ -14,7 +16,7 @@ from sublet.web.start import DOMAINS_MAX, find_availability
 async def show(call: PageCall, note: CheckNote | None = None) -> Response:
     """Show the form, and the result of a check. If there is a name, also show whether it can be registered."""
     fqdn = _requested_name(call)
-    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    domains = await _find_domains(call)
     availability = None
     if fqdn:
         try:
@@ -26,6 +28,7 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
         domains=domains,
         fqdn=fqdn,
         availability=availability,
+        can_have_records=_can_have_records(domains, fqdn),
         usage=(await call.api("free_subdomains")).usage,
         credit_balance=(await call.api("credits")).credit_balance,
         note=note,
@@ -49,7 +52,10 @@ async def send(call: PageCall) -> Response:
         **confirmation(call),
     }
     done = await call.api("register", members)
-    return call.redirect(f"/names/{done.subdomain.fqdn}", f"{done.subdomain.fqdn} is yours.")
+    path, name = f"/names/{done.subdomain.fqdn}", done.subdomain
+    if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
+        path += "/records"
+    return call.redirect(path, f"{name.fqdn} is yours.")
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:
@@ -57,6 +63,16 @@ def confirmation(call: PageCall) -> dict[str, Any]:
     if not call.form.is_on("confirm"):
         return {}
     return {"confirm": True, "max_credits": call.form.number("max_credits")}
+
+
+async def _find_domains(call: PageCall) -> list[PlatformDomainShape]:
+    found = await call.api("platform_domains", query={"limit": DOMAINS_MAX})
+    return list(found.platform_domains)
+
+
+def _can_have_records(domains: Sequence[PlatformDomainShape], fqdn: str) -> bool:
+    """True if the name is under one of the platform domains whose names may have records."""
+    return any(each.record_types and fqdn.lower().endswith(f".{each.domain}") for each in domains)
 
 
 def _requested_name(call: PageCall) -> str:

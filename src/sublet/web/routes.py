@@ -1,6 +1,17 @@
 """The page table. Each entry lists the API operations of its handlers. docs/console.md is generated from it."""
 
-from sublet.web import about, delegation_form, name, names, register, register_many, sign_in, sign_up, start
+from sublet.web import (
+    about,
+    delegation_form,
+    name,
+    names,
+    records,
+    register,
+    register_many,
+    sign_in,
+    sign_up,
+    start,
+)
 from sublet.web.account_routes import ACCOUNT_PAGES
 from sublet.web.page import Page
 
@@ -77,8 +88,12 @@ PAGES: tuple[Page, ...] = (
         f"{_NAME}/nameservers",
         name.show_nameservers,
         name.change_nameservers,
-        operations=(*name.NAME_OPERATIONS, "check_delegation", "update_nameservers"),
+        operations=(
+            *(*name.NAME_OPERATIONS, "get_records", "replace_records"),
+            *("check_delegation", "update_nameservers"),
+        ),
     ),
+    Page(f"{_NAME}/records", records.show, records.change, operations=records.RECORDS_OPERATIONS),
     Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.NAME_OPERATIONS, "renew")),
     Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.NAME_OPERATIONS, "restore")),
     Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.NAME_OPERATIONS, "delete")),

@@ -99,7 +99,7 @@ def get_records(tx: Tx, call: Call[None, RecordsQuery]) -> RecordsAnswer:
 
     Returns the RRsets at and below the name, in canonical form. A name with nameservers has none.
     """
-    return _show(tx, call, call.query.name, call.query.type)
+    return show_records(tx, call, call.query.name, call.query.type)
 
 
 @api.write(
@@ -203,7 +203,7 @@ P = ParamSpec("P")
 def _if_records_match(
     call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    return only_if_match(call, verb, lambda tx: _show(tx, call))
+    return only_if_match(call, verb, lambda tx: show_records(tx, call))
 
 
 async def _change(call: Call[Any, Any], command: ChangeRecords) -> Answer[RecordsAnswer]:
@@ -213,7 +213,10 @@ async def _change(call: Call[Any, Any], command: ChangeRecords) -> Answer[Record
     return done.answer(_answer(subdomain, provisioning))
 
 
-def _show(tx: Tx, call: Call[Any, Any], name: str | None = None, rdtype: str | None = None) -> RecordsAnswer:
+def show_records(
+    tx: Tx, call: Call[Any, Any], name: str | None = None, rdtype: str | None = None
+) -> RecordsAnswer:
+    """Return the answer with the records of the name in the path, or raise `SubdomainNotFound`."""
     subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
