@@ -82,7 +82,7 @@ test-whole: $(VENV)/dev.stamp ## Run every test with all rounds, names and serve
 
 test-fast: $(VENV)/dev.stamp ## Run the tests that take less than two minutes together
 	tools/install-system-packages $(TEST_PACKAGES)
-	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q -m "not slow"
+	$(BIN)/pytest -n $(WORKERS) $(BY_FILE) -q -m "not slow" tests/rules tests/verbs tests/contract
 
 test-postgresql: $(VENV)/dev.stamp ## Run every test with its services on PostgreSQL
 	tools/install-system-packages $(TEST_PACKAGES)

@@ -24,6 +24,7 @@ from sublet.schema_revision import needed_revision
 from sublet.subdomains.store import subdomains
 from support.next_version import REVISION, newer_version
 from support.operator_registry import Registry, small_registry
+from support.repetitions import share
 from support.running_service import Registrant, RunningService
 from support.serve_process import serve_process, wait_until
 
@@ -100,7 +101,7 @@ def test_a_served_registry_is_backed_up_and_restored(tmp_path: Path) -> None:
         ada = service.add_user(free_quota="100000")
         serving.start()
         with registering(service, ada) as acknowledged:
-            for _ in range(3):
+            for _ in range(share(1, whole=3)):
                 wait_for_more(acknowledged)
                 before = set(acknowledged)
                 told = answer(url, "backup", file, "--force")
@@ -285,7 +286,7 @@ def test_a_backup_of_a_registry_that_breaks_an_invariant_reports_it(tmp_path: Pa
 def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     file, url = tmp_path / "backup.db", f"sqlite:///{tmp_path}/restored.db"
-    newer = newer_version(tmp_path, goes_on=False)
+    newer = newer_version(goes_on=False)
     told = newer.run(registry.url, "backup", str(file))
     assert (told["schema"], told["violations"]) == (needed_revision(), None)
     assert "sublet migrate: upgrades the registry" in newer.tell(url, "restore", str(file))

@@ -71,7 +71,7 @@ def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
 def test_a_running_service_works_while_a_migration_adds_to_the_schema(
     postgresql_url: str, tmp_path: Path
 ) -> None:
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     with serve_process(postgresql_url, tmp_path, free_quota=100_000) as serving:
         service = serving.service
         service.add_domain(ZONE)
@@ -99,7 +99,7 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
 
 @pytest.mark.whole_on_postgresql
 def test_a_migration_incompatible_with_running_code_is_refused(database_url: str, tmp_path: Path) -> None:
-    newer = newer_version(tmp_path, goes_on=False)
+    newer = newer_version(goes_on=False)
     upgrade(database_url)
     own = needed_revision()
     add_process(database_url, revision=own)
@@ -155,7 +155,7 @@ def test_a_process_that_starts_during_an_upgrade_waits_and_is_refused(postgresql
 def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_path: Path) -> None:
     assert "sublet init" in run(database_url, "migrate", expect=3)["message"]
     upgrade(database_url)
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     for words in (("user", "list"), ("serve",)):
         assert "sublet migrate" in newer.run(database_url, *words, expect=3)["message"]
     newer.run(database_url, "migrate")
@@ -165,7 +165,7 @@ def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_
 
 def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/registry.db"
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     with serve_process(url, tmp_path) as serving:
         serving.start()
         refused = newer.run(url, "migrate", expect=3)
@@ -182,7 +182,7 @@ def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path: Path) -> None:
     upgrade(postgresql_url)
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     with (
         psycopg.connect(postgresql_url) as reading,
         psycopg.connect(postgresql_url, autocommit=True) as other,
@@ -211,7 +211,7 @@ def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path:
 @pytest.mark.slow
 def test_concurrent_migrations_are_serialized(postgresql_url: str, tmp_path: Path) -> None:
     upgrade(postgresql_url)
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     both = [newer.start(postgresql_url, "migrate") for _ in range(2)]
     answers = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], answers
@@ -226,7 +226,7 @@ def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str
         connection.execute(f"CREATE ROLE {name} LOGIN")
         connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}")
     try:
-        newer = newer_version(tmp_path, goes_on=True)
+        newer = newer_version(goes_on=True)
         refused = newer.run(postgresql_url.replace("sublet@", f"{name}@"), "migrate", expect=3)
         assert "owns the tables" in refused["message"]
     finally:
@@ -237,7 +237,7 @@ def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str
 
 @pytest.mark.whole_on_postgresql
 def test_compatible_revisions_are_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     newer.run(database_url, "init")
     engine = (
         sqlite_engine(database_url)

@@ -44,7 +44,7 @@ def test_a_registry_is_upgraded_with_all_its_rows(
         rows = filled.read(_all_rows)
     assert len([name for name in COLOURED if rows[name]]) == len(COLOURED)
     _old_schema(database_url, rows, needed_revision())
-    newer = newer_version(tmp_path, goes_on=True)
+    newer = newer_version(goes_on=True)
     assert newer.run(database_url, "migrate")["after"] == REVISION
     with open_registry(database_url, sqlite_registry) as registry:
         registry.now = filled.now

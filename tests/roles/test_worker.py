@@ -1,6 +1,7 @@
 """`sublet worker`: publishes names, serves its status, and ends at SIGTERM."""
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -60,9 +61,8 @@ def test_the_role_publishes_waiting_names_and_serves_its_status(
 
 
 def test_unusable_settings_are_reported(postgresql_server: str, tmp_path: Path) -> None:
-    with apart(postgresql_server, tmp_path) as roles:
-        api = roles.service.settings.http_listen
-        roles.start("api")
-        taken = roles.start("worker", said="", worker_status_listen=api)
+    with apart(postgresql_server, tmp_path) as roles, socket.create_server(("127.0.0.1", 0)) as other:
+        address = "{}:{}".format(*other.getsockname())
+        taken = roles.start("worker", said="", worker_status_listen=address)
         assert taken.process.wait(60) == 3
-        assert re.search(rf"Can.t listen on {api} for HTTP: .*Check `worker_status_listen`\.", taken.text)
+        assert re.search(rf"Can.t listen on {address} for HTTP: .*Check `worker_status_listen`\.", taken.text)

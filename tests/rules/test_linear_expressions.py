@@ -13,6 +13,8 @@ import pytest
 from support.regular_expressions import Expression, compiled, expressions
 from support.time_growth import FACTOR, growth, seconds
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 64 * 1024
 """No input is longer: a body has 64 KiB."""
 SCREENED = (16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)

@@ -63,6 +63,8 @@ from support.regular_expressions import ROOT
 from support.rule_domains import rule_domain
 from support.time_growth import FACTOR, growth, reference_seconds, seconds
 
+pytestmark = pytest.mark.slow
+
 BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
 """The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""
 SETTING = 8 * 1024

@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sublet
 from sublet.schema_revision import needed_revision
+from support.databases import template
 
 REVISION = "9001"
 COLOURED = ("users", "subdomains", "transfers")
@@ -74,9 +76,10 @@ def _answer(process: "subprocess.Popen[str]", expect: int) -> str:
     return answer
 
 
-def newer_version(folder: Path, *, goes_on: bool) -> NewerVersion:
-    """Create the next version in a folder. If `goes_on`, its schema is compatible with this version."""
-    package = folder / "newer" / "sublet"
+@cache
+def newer_version(*, goes_on: bool) -> NewerVersion:
+    """Create the next version, once for all tests, because its first command compiles it. If `goes_on`, its schema is compatible with this version."""
+    package = template("newer") / "sublet"
     shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     before = needed_revision()
     compatible_with = (before,) if goes_on else ()
