@@ -173,6 +173,9 @@ class Settings:
         120, "Requests with an invalid token per network and minute."
     )
     rate_limit_health_per_minute: int = _setting(10, "Checks of delegations per token and minute.")
+    rate_limit_dyndns_per_minute: int = _setting(
+        60, "Requests at /nic/update per token and minute; more are answered with `abuse`."
+    )
     health_checks: bool = _setting(
         default=False,
         description="Check the nameservers of names. Queries then go to servers that registrants choose.",

@@ -1,7 +1,7 @@
 """The restrictions of a token, and the checks of their values (rules; no SQL).
 
-Restrictions are enforced in these files: scopes in `http/calls.py`; networks in `http/dispatch.py`; expiry in `accounts/tokens/issue.py`; names
-and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; owners of records in `subdomains/records/change.py`; daily credits in `subdomains/charge.py`; all of them in
+Restrictions are enforced in these files: scopes and networks in `http/calls.py`; expiry in `accounts/tokens/issue.py`; names
+and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; owners of records in `subdomains/records/change.py` and `dyndns.py` there; daily credits in `subdomains/charge.py`; all of them in
 `accounts/tokens/own.py` for requests about tokens.
 """
 

@@ -20,6 +20,7 @@ from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.model import Registrant
 from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.errors import (
+    Category,
     FieldErrors,
     InsufficientRole,
     InsufficientScope,
@@ -27,6 +28,7 @@ from sublet.errors import (
     SessionInvalid,
     SessionRequired,
     TokenMissing,
+    TokenRestricted,
     Unavailable,
     ValidationFailed,
     validation_failed,
@@ -50,6 +52,7 @@ from sublet.operations.rate_limiter import (
 )
 from sublet.operations.session_cookie import CLEARED_COOKIE
 from sublet.operations.shapes import NoBody
+from sublet.secret import Secret
 from sublet.sign_in.end_session import CURRENT
 
 log = structlog.get_logger()
@@ -135,6 +138,30 @@ class Calls:
             headers["set-cookie"] = CLEARED_COOKIE
             await self.count_failure(failure_limits)
             raise
+
+    async def authenticate_token(
+        self, client: Client, text: str, failure_limits: FailureLimits
+    ) -> Registrant:
+        """Return the registrant of a token, and record its use. Only failed authentications count, so a valid token is always accepted.
+
+        Raises, in this order:
+            RateLimited: the token is invalid, and too many authentications failed.
+            TokenInvalid, TokenRevoked, TokenExpired, AccountSuspended, Unavailable: raised by `authenticate`.
+            TokenRestricted: the token may not be used from the client's address.
+        """
+        try:
+            registrant = await self.context.authenticate(self.context.db, Secret(text))
+        except Refusal as refusal:
+            if refusal.category is Category.UNAUTHENTICATED:
+                await self.count_failure(failure_limits)
+            raise
+        if not registrant.restrictions.allows_address(client.address):
+            raise TokenRestricted(
+                f"This token may not be used from {client.address or 'this address'}. Send it from one of its networks, or use another token.",
+                details={"restriction": "networks"},
+            )
+        self.context.record_use(registrant, client.address)
+        return registrant
 
     async def count_failure(self, failure_limits: FailureLimits) -> None:
         """Count a failed authentication.

@@ -25,7 +25,6 @@ from sublet.errors import (
     NotFound,
     Refusal,
     TokenInvalid,
-    TokenRestricted,
 )
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Clients
@@ -46,7 +45,7 @@ from sublet.operations.call import Context
 from sublet.operations.client import is_from_site, origin_refusal
 from sublet.operations.conditional import entity_tag, is_not_modified
 from sublet.operations.operation import API, DOCS_PATH, WRITE_METHODS, Operation, Surface
-from sublet.secret import Secret, without_codes
+from sublet.secret import without_codes
 
 log = structlog.get_logger()
 
@@ -184,32 +183,18 @@ class Resource:
         return operation
 
     async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
-        """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is no `Authorization`.
-
-        Only failed authentications count against a rate limit, so a valid token is always accepted.
-        """
+        """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is no `Authorization`."""
         values = request.fields.getlist("authorization")
         organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
             return await self._authenticate_session(request, failure_limits, organization_id)
-        try:
-            scheme, _, token = values[0].partition(" ")
-            if len(values) > 1 or scheme.lower() != "bearer":
-                raise TokenInvalid(
-                    "The header Authorization is malformed or repeated. Send `Authorization: Bearer <API_TOKEN>` once."
-                )
-            registrant = await self._context.authenticate(self._context.db, Secret(token.strip(" ")))
-        except Refusal as refusal:
-            if refusal.category is TokenInvalid.category:
-                await self._calls.count_failure(failure_limits)
-            raise
-        if not registrant.restrictions.allows_address(request.client.address):
-            raise TokenRestricted(
-                f"This token may not be used from {request.client.address or 'this address'}. Send it from one of its networks, or use another token.",
-                details={"restriction": "networks"},
+        scheme, _, token = values[0].partition(" ")
+        if len(values) > 1 or scheme.lower() != "bearer":
+            await self._calls.count_failure(failure_limits)
+            raise TokenInvalid(
+                "The header Authorization is malformed or repeated. Send `Authorization: Bearer <API_TOKEN>` once."
             )
-        self._context.record_use(registrant, request.client.address)
-        return registrant
+        return await self._calls.authenticate_token(request.client, token.strip(" "), failure_limits)
 
     async def _authenticate_session(
         self, request: _Request, failure_limits: FailureLimits, organization_id: int | None

@@ -32,7 +32,7 @@ FIRST_PART = 64
 RESERVATIONS_BETWEEN_DELETIONS = 64
 DELETED_MAX = 128
 """The maximum number of ended windows in one deletion: twice as many as can have begun since the last deletion."""
-WRITE, TICKET = "write", "ticket"
+WRITE, TICKET, DYNDNS = "write", "ticket", "dyndns"
 ADDRESS, NETWORK = "address", "network"
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
@@ -61,7 +61,7 @@ _FAILED = "Too many authentications from this address or network failed. A valid
 
 
 def choose_policies(settings: Settings) -> dict[str, Policy]:
-    """Return all policies by name. `Endpoint.rate_class` names one of the first five, for requests with a credential."""
+    """Return all policies by name. `Endpoint.rate_class` names one of the first six, for requests with a credential."""
     failed = settings.rate_limit_failed_auth_per_minute
     failed_of_network = settings.rate_limit_failed_auth_network_per_minute
     found = (
@@ -70,6 +70,7 @@ def choose_policies(settings: Settings) -> dict[str, Policy]:
         Policy(TICKET, settings.rate_limit_ticket_per_minute),
         Policy("availability", settings.rate_limit_availability_per_minute),
         Policy("health", settings.rate_limit_health_per_minute),
+        Policy(DYNDNS, settings.rate_limit_dyndns_per_minute),
         Policy(ADDRESS, settings.rate_limit_address_per_minute, _FLOOD, is_per_process=True),
         Policy(NETWORK, settings.rate_limit_network_per_minute, _FLOOD, is_per_process=True),
         Policy(USER_CODE, USER_CODES_PER_MINUTE, _CODES),

@@ -20,6 +20,7 @@ from sublet.errors import Unavailable
 from sublet.health.checker import Checker
 from sublet.http.app import build_app
 from sublet.http.docs_page import Document
+from sublet.http.dyndns import Dyndns
 from sublet.http.openapi import build_document
 from sublet.http.serve import bind, listen, serve_http
 from sublet.metrics import Metrics
@@ -121,7 +122,7 @@ async def serve_api(
         public_url,
         document,
         operations,
-        console_routes=console.routes(),
+        console_routes=[*Dyndns(context, public_url, OPERATIONS).routes(), *console.routes()],
         refusal_page=console.refuse,
     )
     async with run_in_background(_flush_token_uses(context)):

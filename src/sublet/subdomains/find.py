@@ -1,6 +1,6 @@
 """Find a subdomain by the id or fqdn in a path (spec, part 4)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import TypeVar
 
@@ -34,6 +34,13 @@ def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
             message says how to restore it, and `details` has `in_trash` and `restorable_until` (None while the name is suspended).
     """
     return _require_live(_lookup(tx, actor, identifier), tx.now)
+
+
+def list_in_account(tx: Tx, actor: Actor, fqdns: Iterable[str]) -> list[Subdomain]:
+    """Return those of the canonical names that are live names of the user, and that the token is for."""
+    assert actor.holder_id is not None  # noqa: S101 - a user acts
+    found = store.list_own_subdomains(tx, actor.holder_id, fqdns)
+    return [each for each in found if each.trashed_at is None and _if_allowed(actor, each) is not None]
 
 
 async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:

@@ -262,6 +262,13 @@ _FIND_OWN_BY_ID = Prepared(select_subdomains().where(_OWN_BY_ID))
 _FIND_OWN_BY_NAME = Prepared(select_subdomains().where(_OWN_BY_NAME))
 
 
+_OWN_AMONG = Prepared(
+    select_subdomains().where(
+        _OWN & subdomains.c.fqdn.in_(bindparam("names", expanding=True)) & _NOT_RELEASED
+    )
+)
+
+
 def _shown(rows: Sequence[Sequence[Any]]) -> ShownSubdomain | None:
     return _subdomain(rows[0], ShownSubdomain) if rows else None
 
@@ -315,6 +322,11 @@ def find_subdomain_of_user(
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
+
+
+def list_own_subdomains(tx: Tx, user_id: int, fqdns: Iterable[str]) -> list[Subdomain]:
+    """Return those of the given names that a user has, live or in the trash. Not checked: the token's restrictions."""
+    return read_subdomains(Subdomain, _OWN_AMONG.all(tx, owner_id=user_id, names=list(fqdns)))
 
 
 _FREE = Prepared(
