@@ -28,6 +28,11 @@ _USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
 
 EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^a-z0-9]+": ("A",),
+    r"https?://[^\s/]\S*": ("https://example.net/terms",),
+    r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[(\d+)\])?": (
+        "records[2].values[0]",
+        "records[0].ttl",
+    ),
     r"(\*\.)?([a-z0-9_-]{1,63}\.)*": ("*.www.", "_acme-challenge.www."),
     r"@|(\*|[a-z0-9_-]{1,63})(\.[a-z0-9_-]{1,63})*(\.\*)?": ("@", "*.dev", "_acme-challenge.*"),
     r"[@\uff20\ufe6b]": ("@",),
@@ -89,7 +94,6 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"-[0-9]+": ("-12",),
     r"nameservers(?:\[(?P<index>[0-9]+)\])?": ("nameservers[2]",),
     r"#[0-9A-Fa-f]{6}": ("#3451d1",),
-    r"https?://[^\s/]": ("https://a",),
     r"_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?": ("SUBLET_PORT_53_UDP_ADDR",),
     r"(tcp|udp|sctp)://[!-~]+": ("tcp://10.0.0.1:53",),
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),

@@ -51,6 +51,7 @@ from sublet.sign_in.model import Site
 from sublet.sign_in.passkeys import check_challenge
 from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.records.dyndns import parse_addresses, parse_hosts
 from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
 from sublet.subdomains.records.values import parse_labels, parse_value
 from sublet.subdomains.records.zone_file import parse_zone_file as parse_records_file
@@ -382,6 +383,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
         ORGANIZATION_HEADER, partial(read_organization, is_of_session=True), "1", "a"
     ),
     "parse_form": texts(lambda text: parse_form(text.encode("ascii", "replace")), BODY, "a="),
+    "parse_hosts": texts(lambda text: parse_hosts(text.replace("a", "a.b,")), BODY // 4),
+    "parse_addresses": texts(lambda text: parse_addresses((text.replace("a", "8,"),), "8.8.4.4"), BODY // 2),
     "parse_form of fields": texts(
         lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
     ),

@@ -64,16 +64,7 @@ def compare_zone(
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.
     """
-    apexes: set[str] = set()
-    by_owner: dict[str, list[Record]] = {}
-    others: list[Record] = []
-    for record in live:
-        if record.type == "SOA":
-            apexes.add(record.owner)
-        elif record.type in (PUBLISHED_TYPES if record.owner in with_records else DELEGATION_TYPES):
-            by_owner.setdefault(record.owner, []).append(record)
-        elif record.type not in _SIGNER_TYPES:
-            others.append(record)
+    apexes, by_owner, others = _split(live, with_records)
     if not apexes:
         raise ValueError("the live records have no SOA record, so they are not a whole zone")
     excluded = apexes | set(ignored)
@@ -112,3 +103,20 @@ def compare_zone(
         tuple(sorted(foreign)),
         tuple(sorted(own_servers)),
     )
+
+
+def _split(
+    live: Iterable[Record], with_records: Collection[str]
+) -> tuple[set[str], dict[str, list[Record]], list[Record]]:
+    """Return the owners of SOA records, the records of types that names may have, by owner, and the others, without those of a signer."""
+    apexes: set[str] = set()
+    by_owner: dict[str, list[Record]] = {}
+    others: list[Record] = []
+    for record in live:
+        if record.type == "SOA":
+            apexes.add(record.owner)
+        elif record.type in (PUBLISHED_TYPES if record.owner in with_records else DELEGATION_TYPES):
+            by_owner.setdefault(record.owner, []).append(record)
+        elif record.type not in _SIGNER_TYPES:
+            others.append(record)
+    return apexes, by_owner, others

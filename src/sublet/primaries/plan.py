@@ -28,8 +28,8 @@ class ZoneChanges:
 
     zone: str
     delete_owners: tuple[str, ...]
-    with_records: frozenset[str]
     adds: tuple[Record, ...]
+    with_records: frozenset[str] = frozenset()
 
 
 def plan_changes(
@@ -65,7 +65,7 @@ def plan_changes(
             (record.owner, *ancestors(record.owner))
         ):
             raise ImplausiblePlan(f"{record.owner} would get a {record.type} record below a delegation")
-    return ZoneChanges(zone, delete_owners, frozenset(with_records).intersection(delete_owners), adds)
+    return ZoneChanges(zone, delete_owners, adds, frozenset(with_records).intersection(delete_owners))
 
 
 def is_publishable(owner: str, zone: str) -> bool:

@@ -88,9 +88,7 @@ def register(
         raise validation_failed(errors)
     lock_zones_for_look_alikes(tx, requested)
     refuse_unavailable(tx, user, requested)
-    if records:
-        refuse_without_records(requested.platform_domain)
-        refuse_restricted(actor, set(records))
+    _refuse_records(actor, requested, records)
     offer = _offer_or_raise(requested)
     quote = quote_and_check(
         tx,
@@ -109,14 +107,32 @@ def register(
     # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
     subdomain = _insert(tx, user, requested, offer, delegation, records)
     outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    after = {"fqdn": requested.fqdn, "registration_type": offer.mode, "charged_credits": quote.price}
-    # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
-    after |= {"records": store.records_columns(records)["records"]} if records else {}
-    after |= store.delegation_columns(delegation) | ({"user_id": user.id} if user.id != actor.user_id else {})
-    audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
+    _record_registration(tx, actor, subdomain, quote.price)
     warnings = _warnings(tx, subdomain, above)
     paid, parent = (outcome.id, outcome.charged_credits, outcome.coupon), requested.platform_domain
     return Registered(*paid, subdomain=subdomain, platform_domain=parent, warnings=warnings)
+
+
+def _record_registration(tx: Tx, actor: Actor, subdomain: Subdomain, charged_credits: int) -> None:
+    mode, delegation = subdomain.registration_type, store.delegation_columns(subdomain.delegation)
+    after = {
+        "fqdn": subdomain.fqdn,
+        "registration_type": mode,
+        "charged_credits": charged_credits,
+        **delegation,
+    }
+    if subdomain.records:
+        after["records"] = store.records_columns(subdomain.records)["records"]
+    # Readers of the event take the actor as the name's user, so store `user_id` only if they differ.
+    if subdomain.user_id != actor.user_id:
+        after["user_id"] = subdomain.user_id
+    audit.record(tx, actor, "subdomain.register", subdomain.id, after=after)
+
+
+def _refuse_records(actor: Actor, requested: RequestedName, records: tuple[RecordSet, ...]) -> None:
+    if records:
+        refuse_without_records(requested.platform_domain)
+        refuse_restricted(actor, set(records))
 
 
 def _warnings(tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain]) -> tuple[str, ...]:
