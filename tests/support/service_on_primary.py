@@ -124,17 +124,21 @@ def service_on(
 
 @contextmanager
 def serve_process_on(
-    kind: str, folder: Path, *, database_url: str | None = None, broken: str = ""
+    kind: str, folder: Path, *, database_url: str | None = None, broken: str = "", records: bool = False
 ) -> Iterator[tuple[ServiceOn, ServeProcess]]:
-    """Run a server of this kind, yield a process that publishes `example.test` on it and isn't started, and end both after the test."""
+    """Run a server of this kind, yield a process that publishes `example.test` on it and isn't started, and end both after the test.
+
+    With `records` names may have records.
+    """
     url = database_url or registry_address(folder)
     with (
-        primary(kind, folder / kind, ZONE) as server,
+        primary(kind, folder / kind, ZONE, records=records) as server,
         serve_process(url, folder, broken=broken, free_quota=100_000) as serving,
     ):
         first = frozenset(server.records())
         section = primary_settings(folder, server)
         path = str(settings_file(folder, [section]))
         serving.environment["SUBLET_CONFIG"] = serving.service.environment["SUBLET_CONFIG"] = path
-        serving.service.add_domain(ZONE, "--primary", section.name)
+        allowed = ("--records", "on") if records else ()
+        serving.service.add_domain(ZONE, "--primary", section.name, *allowed)
         yield ServiceOn(serving.service, server, first), serving

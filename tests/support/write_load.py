@@ -56,6 +56,8 @@ class Load:
     pause_seconds: float = 0.02
     prefix: str = "n"
     """The beginning of the names. Each load in a zone needs a different prefix."""
+    with_records: bool = False
+    """True if some of the names get records instead of nameservers."""
     acknowledged: dict[str, Records] = field(default_factory=dict)
     doubtful: dict[str, Records] = field(default_factory=dict)
     requests: int = 0
@@ -86,18 +88,29 @@ class Load:
                     with self._lock:
                         self._sent += 1
                         fqdn = f"{self.prefix}{self._sent}.{ZONE}"
-                    body, records = draw_delegation(draws, fqdn)
+                    _, body, records = self._draw(draws, fqdn)
                     done = self._send(client, fqdn, records, "POST", "", {"fqdn": fqdn, **body})
                     own += [fqdn] if done else []
                 elif draws.random() < 0.7:
-                    body, records = draw_delegation(draws, fqdn)
-                    done = self._send(client, fqdn, records, "PUT", f"/{fqdn}/nameservers", body)
+                    what, body, records = self._draw(draws, fqdn)
+                    done = self._send(client, fqdn, records, "PUT", f"/{fqdn}/{what}", body)
                     if not done:
                         own.remove(fqdn)
                 else:
                     self._send(client, fqdn, NOTHING, "DELETE", f"/{fqdn}", None)
                     own.remove(fqdn)
                 self._stopped.wait(self.pause_seconds)
+
+    def _has_records(self, fqdn: str) -> bool:
+        """True for every third name, if the load has names with records."""
+        number = fqdn.removeprefix(self.prefix).partition(".")[0]
+        return self.with_records and number.isdigit() and int(number) % 3 == 0
+
+    def _draw(self, draws: random.Random, fqdn: str) -> tuple[str, dict[str, Any], Records]:
+        """Return the last part of a path, the body of a request, and the records that it asks for."""
+        if self._has_records(fqdn):
+            return "records", *draw_records(draws, fqdn)
+        return "nameservers", *draw_delegation(draws, fqdn)
 
     def _send(
         self, client: httpx.Client, fqdn: str, records: Records, method: str, path: str, body: Any
@@ -133,7 +146,16 @@ class Load:
     def shown(self) -> dict[str, Shown]:
         """Return all live names of the registrant from the API."""
         listed = self.service.list_all(self.who, "/subdomains", "subdomains")
-        return {each["fqdn"]: Shown(each["status"], records_of(each)) for each in listed}
+        return {each["fqdn"]: Shown(each["status"], self._records_of(each)) for each in listed}
+
+    def _records_of(self, subdomain: dict[str, Any]) -> Records:
+        fqdn = subdomain["fqdn"]
+        if not self._has_records(fqdn):
+            return records_of(subdomain)
+        sets = self.service.call(self.who, "GET", f"/subdomains/{fqdn}/records").json().get("records", [])
+        return frozenset(
+            (_owner(fqdn, each["name"]), each["type"], value) for each in sets for value in each["values"]
+        )
 
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
         """Return the active names that no request is changing, with their numbers of requests and their records."""
@@ -171,6 +193,26 @@ def records_of(subdomain: dict[str, Any]) -> Records:
         rdata = f"{ds['key_tag']} {ds['algorithm']} {ds['digest_type']} {ds['digest'].lower()}"
         records.add((fqdn, "DS", rdata))
     return frozenset(records)
+
+
+def _owner(fqdn: str, name: str) -> str:
+    return fqdn if name == "@" else f"{name}.{fqdn}"
+
+
+def draw_records(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:
+    """Draw the records of a name, and return their request and the records."""
+    choices: dict[tuple[str, str], str] = {
+        ("@", "A"): f"9.9.9.{draws.randrange(1, 255)}",
+        ("@", "TXT"): f'"v{draws.randrange(1000)}"',
+        ("www", "CNAME"): f"site{draws.randrange(3)}.provider.example.",
+        ("*", "MX"): f"{draws.randrange(100)} mail.provider.example.",
+        ("_acme-challenge", "TXT"): f'"token{draws.randrange(1000)}"',
+    }
+    drawn = draws.sample(sorted(choices), draws.randrange(1, len(choices)))
+    sets = [{"name": name, "type": kind, "values": [choices[name, kind]]} for name, kind in drawn]
+    return {"records": sets}, frozenset(
+        (_owner(fqdn, name), kind, choices[name, kind]) for name, kind in drawn
+    )
 
 
 def draw_delegation(draws: random.Random, fqdn: str) -> tuple[dict[str, Any], Records]:

@@ -53,7 +53,7 @@ def server_killed(kind: str, folder: Path, *, kills: int, seed: int = 1) -> str:
     """
     draws = random.Random(seed)  # noqa: S311 - moments, no secrets
     kept = lost = 0
-    with service_on(kind, folder, publish_wait_ms=50) as on:
+    with service_on(kind, folder, publish_wait_ms=50, records=True) as on:
         load = _begin(on, threads=3)
         with load.running():
             for _ in range(kills):
@@ -93,7 +93,7 @@ def worker_killed(
     """
     draws = random.Random(seed)  # noqa: S311 - moments, no secrets
     armed = folder / "armed"
-    with serve_process_on(kind, folder, broken=broken) as (on, serving):
+    with serve_process_on(kind, folder, broken=broken, records=True) as (on, serving):
         serving.environment |= {"SUBLET_PUBLISH_WAIT_MS": "0", "KILL_ARMED": str(armed)}
         load = _begin(on, threads=2)
         for point in points:
@@ -201,7 +201,7 @@ def _touch_poison(load: Load) -> None:
 
 def _begin(on: ServiceOn, threads: int) -> Load:
     on.primary.nsupdate([f"add {owner}. 300 {kind} {rdata}" for owner, kind, rdata in sorted(FOREIGN)])
-    return Load(on.service, on.service.add_user(), threads)
+    return Load(on.service, on.service.add_user(), threads, with_records=True)
 
 
 def _settle(on: ServiceOn, load: Load) -> int:
