@@ -48,6 +48,8 @@ old NS ns.old
 ns.old A 192.0.2.9
 ns1.below A 192.0.2.77
 @ CAA 0 issue "ca.example.net"
+_dns SVCB 1 dns.example.net. alpn=h2 dohpath=/q{?dns}
+@ HTTPS 1 . alpn=h2 ohttp
 """
 ADOPTING = "adopted.example"
 ADDRESS = "192.0.2.53"

@@ -25,6 +25,9 @@ from sublet.subdomains.export_zone import export_zone
 _SIGNER_TYPES = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
 """Types that a signing server adds, and that don't belong into an unsigned zone file. `ZoneTransfer.take_records` leaves out further types."""
 
+_NEW_PARAMETERS = ("dohpath", "docpath", "ohttp")
+"""The parameters of HTTPS and SVCB records that came after RFC 9460."""
+
 
 def export(session: Session, domain: Domain) -> Answer:
     """Print an unsigned zone file with the records that the zone's server serves now."""
@@ -61,10 +64,17 @@ def _write(spool: IO[str], records: Iterable[Record]) -> None:
 
 
 def as_line(record: Record) -> str:
-    """Return a record as a line of a zone file (RFC 1035, section 5). DSYNC has the form for unknown types (RFC 3597, section 5)."""
+    """Return a record as a line of a zone file (RFC 1035, section 5).
+
+    What Knot 3.2, BIND 9.18 or NSD 4.6 can't read has the form for unknown types (RFC 3597, section 5): the type DSYNC, and HTTPS and SVCB
+    records with new parameters.
+    """
     rdtype, rdata = record.type, record.rdata
-    if rdtype == "DSYNC":  # Knot 3.2, BIND 9.18 and NSD 4.6 don't know this name of the type.
-        rdtype, rdata = "TYPE66", dns.rdata.from_text("IN", rdtype, rdata).to_generic().to_text()
+    has_new_parameters = rdtype in ("HTTPS", "SVCB") and any(each in rdata for each in _NEW_PARAMETERS)
+    if rdtype == "DSYNC" or has_new_parameters:
+        rdata = dns.rdata.from_text("IN", rdtype, rdata).to_generic().to_text()
+    if rdtype == "DSYNC":
+        rdtype = "TYPE66"
     return f"{record.owner}. {record.ttl_seconds} IN {rdtype} {rdata}\n"
 
 
