@@ -1,4 +1,4 @@
-"""Write pictures of every page of the console to docs/console/, for `make screenshots`."""
+"""Write pictures of the pages of the console to docs/console/, for `make screenshots`."""
 
 import io
 import sys
@@ -17,14 +17,14 @@ from support.running_service import RunningService, running_service  # noqa: E40
 
 FOLDER = ROOT / "docs" / "console"
 SIZES = {"360": NARROW, "1440": WIDE}
-DARK = ("start", "names", "name", "register")
+DARK = ("names",)
 """The pages that are also shown in dark."""
 COLORS = 20
 
 
 def write(browser: Browser, service: RunningService, secret: str, folder: Path) -> None:
-    """Write the pictures of all pages."""
-    for shown in PAGES:
+    """Write the pictures of the pages."""
+    for shown in (each for each in PAGES if each.has_picture):
         for scheme in ("light", "dark") if shown.name in DARK else ("light",):
             for name, size in SIZES.items():
                 asked = "" if shown.is_open else secret

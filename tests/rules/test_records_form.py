@@ -102,6 +102,20 @@ def test_a_website_at_a_host_name_says_why_it_can_t_be_there() -> None:
     assert error.startswith("host: A CNAME must be alone at site.example.test. Remove its TXT records")
 
 
+@pytest.mark.parametrize(
+    ("purpose", "fields", "field"),
+    [
+        ("text", {"text": "b"}, "text"),
+        ("mail", {"mail_hosts": "mx.example"}, "mail_hosts"),
+        ("new", {"type": "A", "values": "8.8.8.8"}, "values"),
+    ],
+)
+def test_a_name_with_a_cname_can_have_nothing_else(purpose: str, fields: dict[str, str], field: str) -> None:
+    stored = (RecordSet("@", "CNAME", 300, ("a.example.",)),)
+    (error,) = outcome({"purpose": purpose} | fields, stored)
+    assert error.startswith(f"{field}: The name points to a host (CNAME)")
+
+
 def test_an_added_text_keeps_the_ttl_of_the_others() -> None:
     stored = (RecordSet("_old", "TXT", 900, ('"a"',)),)
     fields = {"purpose": "text", "text": "b", "text_at": "_OLD"}

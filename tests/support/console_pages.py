@@ -18,11 +18,12 @@ RECORDS = [
 
 @dataclass(frozen=True, slots=True)
 class ShownPage:
-    """A page: the name of its picture, its path, and whether the user is signed in."""
+    """A page: its name, its path, whether it is open to all, and whether docs/console/ has its picture."""
 
     name: str
     path: str
     is_open: bool = False
+    has_picture: bool = True
 
 
 PAGES = (
@@ -37,13 +38,13 @@ PAGES = (
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
     ShownPage("register-many", "/register/many"),
     ShownPage("name", f"/names/blog.{DOMAIN}"),
-    ShownPage("name-with-records", f"/names/site.{DOMAIN}"),
-    ShownPage("name-without-records", f"/names/music.{DOMAIN}"),
+    ShownPage("name-with-records", f"/names/site.{DOMAIN}", has_picture=False),
+    ShownPage("name-without-records", f"/names/music.{DOMAIN}", has_picture=False),
     ShownPage("records", f"/names/site.{DOMAIN}/records"),
-    ShownPage("no-records", f"/names/music.{DOMAIN}/records"),
-    ShownPage("records-or-nameservers", f"/names/blog.{DOMAIN}/records"),
-    ShownPage("delegation-of-records", f"/names/site.{DOMAIN}/delegation"),
-    ShownPage("nameservers-or-records", f"/names/site.{DOMAIN}/nameservers"),
+    ShownPage("no-records", f"/names/music.{DOMAIN}/records", has_picture=False),
+    ShownPage("records-or-nameservers", f"/names/blog.{DOMAIN}/records", has_picture=False),
+    ShownPage("delegation-of-records", f"/names/site.{DOMAIN}/delegation", has_picture=False),
+    ShownPage("nameservers-or-records", f"/names/site.{DOMAIN}/nameservers", has_picture=False),
     ShownPage("name-in-trash", f"/names/old.{DOMAIN}"),
     ShownPage("delegation", f"/names/blog.{DOMAIN}/delegation"),
     ShownPage("nameservers", f"/names/blog.{DOMAIN}/nameservers"),

@@ -34,13 +34,17 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningS
     url = registry_address(tmp_path_factory.mktemp("hostile"))
     with running_service(url, signup="open", rate_limits=False, site_name=CORPUS[0]) as running:
         running.operator(
-            *("domain", "add", "example.test", "--public-name", CORPUS[1]), *("--description", CORPUS[2])
+            *("domain", "add", "example.test", "--public-name", CORPUS[1]),
+            *("--description", CORPUS[2], "--records", "on"),
         )
         running.operator("user", "add", ADA, "--name", CORPUS[0])
         token = running.issue_token(ADA)
         running.register(token, FQDN, nameservers=["ns1.provider.example"])
         running.operator("subdomain", "suspend", FQDN, "--reason", CORPUS[1])
         running.register(token, "other.example.test", nameservers=["ns1.provider.example"])
+        quoted = ['"' + each.replace('"', '\\"') + '"' for each in CORPUS]
+        texts = {"name": "@", "type": "TXT", "values": quoted}
+        running.register(token, "texts.example.test", records=[texts])
         yield running, signed_in(running, ADA).secret
 
 
@@ -53,7 +57,16 @@ def browser(service: tuple[RunningService, str]) -> Iterator[Browser]:
 def test_no_text_of_a_user_runs_as_a_script(browser: Browser, service: tuple[RunningService, str]) -> None:
     running, secret = service
     with tab(browser, running, secret=secret) as opened:
-        for path in ("/", "/names", f"/names/{FQDN}", "/register"):
+        texts = "/names/texts.example.test"
+        for path in (
+            "/",
+            "/names",
+            f"/names/{FQDN}",
+            "/register",
+            texts,
+            f"{texts}/records",
+            f"{texts}/delegation",
+        ):
             opened.open(path)
             assert opened.page.title() != "ran"
         for text in CORPUS:
@@ -70,6 +83,11 @@ def test_no_text_of_a_user_runs_as_a_script(browser: Browser, service: tuple[Run
             opened.fill("Nameservers", text)
             opened.press("Go on: see the change")
             assert opened.page.get_by_label("Nameservers").input_value() == text
+            opened.open("/names/texts.example.test/records")
+            opened.page.get_by_text("Paste a zone file").click()
+            opened.fill("Zone file", text)
+            opened.press("Go on: see the change")
+            assert opened.page.get_by_label("Zone file").first.input_value() == text
         opened.page.context.add_cookies(
             [
                 {

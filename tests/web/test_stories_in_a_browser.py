@@ -17,6 +17,7 @@ from support.smtp_server import Mailbox, smtp_server, text_of
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"
+SITES = "sites.test"
 ADD_PASSKEY = """async () => {
     const send = (path, members) => fetch(path, {
         method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members)})
@@ -48,7 +49,8 @@ def service(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) -> Itera
             smtp_security="none",
         ) as running,
     ):
-        running.add_domain(DOMAIN)
+        running.add_domain(SITES, "--records", "on")
+        running.add_domain(DOMAIN)  # the newest is the default
         yield running
         assert running.doctor() == []
 
@@ -114,6 +116,42 @@ def test_from_stranger_to_delegation(
         assert f"{label}.{DOMAIN} is yours." in opened.text
         opened.page.locator(".chip.good", has_text="Active").first.wait_for()
     assert service.delegation(f"{label}.{DOMAIN}") == {"ns1.provider.example", "ns2.provider.example"}
+
+
+@pytest.mark.operations("register", "set_record")
+@pytest.mark.parametrize("way", VARIANTS)
+def test_from_stranger_to_website(
+    browser: Browser, service: RunningService, mailbox: Mailbox, way: dict[str, Any]
+) -> None:
+    """A person who knows no DNS has a website, moves it to a server, and then to a DNS provider."""
+    fqdn = f"site-{way['javascript']}-{way['size'][0]}.{SITES}".lower()
+    with tab(browser, service, **way) as opened:
+        opened.open("/")
+        opened.page.get_by_label("Name").fill(fqdn)
+        opened.press("Search")
+        opened.press(f"Register {fqdn}")
+        open_account(opened, mailbox, f"{fqdn}@example.org".replace(".sites", ""))
+        opened.press("Register your first name")
+        opened.press(f"Register {fqdn}")
+        opened.page.get_by_text("Website at a host name").click()
+        opened.fill("Host name", "mysite")
+        opened.press("Point it there")
+        opened.fill("Host name", "https://mysite.pages.example/")
+        opened.press("Point it there")
+        assert f"Stored, and in the DNS now. Now enter {fqdn}" in opened.text
+        assert service.dig(fqdn, "CNAME", "+short").strip() == "mysite.pages.example."
+        opened.fill("Values of CNAME of @", "other.pages.example")
+        opened.press("Save CNAME of @")
+        assert opened.page.locator(".removed").inner_text().endswith("mysite.pages.example.")
+        opened.press("Change it")
+        assert service.dig(fqdn, "CNAME", "+short").strip() == "other.pages.example."
+        opened.press("Ask the servers of sites.test")
+        assert "As stored" in opened.text
+        opened.open(f"/names/{fqdn}/nameservers")
+        opened.fill("Nameservers", "ns1.provider.example\nns2.provider.example")
+        opened.press("Go on: see the change")
+        opened.press("Change it")
+    assert service.delegation(fqdn) == {"ns1.provider.example", "ns2.provider.example"}
 
 
 @pytest.mark.operations("register", "credits")

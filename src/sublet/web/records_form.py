@@ -19,6 +19,7 @@ from sublet.web.form import Form
 
 _ENTRY = re.compile(r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[(\d+)\])?")
 _WEBSITE_TYPES = ("A", "AAAA", "CNAME")
+_HAS_ALIAS = "The name points to a host (CNAME), so it can have no other records. Give another name, or remove its CNAME first."
 _BOTH = ("@", "www")
 
 
@@ -39,8 +40,9 @@ class RecordsForm:
     def error_in_form(self, error: FieldError) -> FieldError:
         """Return an error of `check_records` with the form's name of the field."""
         found = _ENTRY.fullmatch(error.field)
-        if found is None:
-            return FieldError(self.fields[0] if self.fields else "records", error.code, error.message)
+        if found is None:  # about a stored RRset, or about all
+            message = _HAS_ALIAS if error.code == "cname_not_alone" else error.message
+            return FieldError(self.fields[0], error.code, message)
         index, member, value_index = int(found[1]), found[2], int(found[3] or 0)
         if self.lines:
             message = f"Line {self.lines[index][value_index]}: {error.message}"
