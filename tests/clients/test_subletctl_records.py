@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dns.name
+import dns.zone
 import pytest
 from click.testing import Result
 
@@ -64,6 +66,11 @@ def test_records_are_set_added_and_removed_in_any_spelling(run: Run, shop: Runni
     listed = run("records", "list", upper).stdout
     assert "mail  MX    300  20 other.example.net." in listed
     assert '@     TXT   300  "v=spf1 -all"' in listed
+    zone = dns.zone.from_text(run("records", "export", upper).stdout, origin=f"{fqdn}.", check_origin=False)
+    assert {each for each, _, _ in zone.iterate_rdatas()} == {
+        dns.name.from_text(each, None) for each in ("@", "mail")
+    }
+    assert zone.find_rdataset("@", "A").ttl == 60
     for words in (("--name", f"{upper}", "--type", "txt"), ("--type", "TYPE16")):
         found = as_json(run("records", "list", fqdn, *words, "--json", "values"))
         assert found == [{"values": ['"v=spf1 -all"']}]
