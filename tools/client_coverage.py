@@ -20,7 +20,6 @@ PAGE = ROOT / "docs/clients.md"
 SUBLETCTL = "subletctl"
 NOT_IN_SUBLETCTL = {
     "challenge": "proof of work, which a page in a browser solves",
-    "replace_records": "`records set` and `records remove` change one RRset at a time",
 }
 """The operations without a command, each with its reason."""
 SOURCES = {
@@ -39,6 +38,8 @@ METHODS: dict[tuple[str, ...], tuple[str, ...]] = {place: (name,) for name, plac
 METHODS |= BY_HAND
 SHARED = {"find": "get_subdomain", "find_trashed": "list_subdomains"}
 """Functions that the modules of Ansible share."""
+FUNCTIONS = {"change_record_set": ("get_records", "change_records")}
+"""Functions of the Python client that use operations."""
 MARK = "<!-- the table of `make client` -->\n"
 
 
@@ -77,6 +78,8 @@ def _parts(client: str, module: str, tree: ast.Module) -> Iterator[tuple[str, as
 def _operations(part: ast.AST) -> Iterator[str]:
     """Yield the operations that code uses."""
     for node in ast.walk(part):
+        if isinstance(node, ast.Name):
+            yield from FUNCTIONS.get(node.id, ())
         if not isinstance(node, ast.Attribute):
             continue
         words = tuple(ast.unparse(node).split("."))

@@ -43,9 +43,32 @@ SHOP = """
 """
 
 
+RECORDS = """
+    - sublet.registry.subdomain: {fqdn: site.example.test}
+    - sublet.registry.records:
+        fqdn: Site.example.test
+        records:
+          - {name: "@", type: A, values: [8.8.8.8, 8.8.4.4]}
+          - {name: www, type: CNAME, values: [Example.github.io], ttl: 3600}
+          - {name: old, type: TXT, values: []}
+    - sublet.registry.token: {name: certificates, scopes: ["records:write"], record_names: [_ACME-challenge]}
+"""
+OTHER_SPELLINGS = """
+    - sublet.registry.records:
+        fqdn: site.example.test.
+        records:
+          - {name: SITE.example.test., type: TYPE1, values: [8.8.4.4, 8.8.8.8]}
+          - {name: WWW, type: cname, values: ["example.github.io. ; a comment"]}
+    - sublet.registry.records:
+        fqdn: site.example.test
+        exclusive: true
+        records: [{name: www, type: CNAME, values: [example.github.io]}]
+"""
+
+
 @pytest.fixture
 def who(service: RunningService) -> Registrant:
-    service.add_domain()
+    service.add_domain("example.test", "--records", "on")
     return service.add_user(credit_count=25)
 
 
@@ -72,6 +95,22 @@ def test_check_then_change_then_no_change(service: RunningService, who: Registra
     assert again.changes == [False, False, False, False], again.text
 
 
+def test_records_are_checked_set_and_unchanged_in_any_spelling(
+    service: RunningService, who: Registrant, ansible: Ansible
+) -> None:
+    checked = ansible.play(PLAY + RECORDS, "--check", "--diff")
+    assert checked.changes == [True, True, True], checked.text
+    done = ansible.play(PLAY + RECORDS)
+    assert done.changes == [True, True, True], done.text
+    assert sorted(service.dig("site.example.test", "A", "+short").split()) == ["8.8.4.4", "8.8.8.8"]
+    assert ansible.play(PLAY + RECORDS, "--check").changes == [False, False, False]
+    again = ansible.play(PLAY + OTHER_SPELLINGS)
+    assert again.changes == [False, True], again.text
+    alias = {"name": "www", "type": "CNAME", "ttl": 3600, "values": ["example.github.io."]}
+    assert again.results[1]["records"] == [alias]
+    assert service.call(who, "GET", "/subdomains/site.example.test/records").json()["records"] == [alias]
+
+
 def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansible) -> None:
     key = ChildKey.new()
     name = f"{{fqdn: key.example.test, nameservers: [ns1.provider.example], ds_records: ['{key.dnskey}']}}"
@@ -91,6 +130,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("subdomain", {"ds_records": [{"key_tag": 1}]}, "is no text."),
     ("subdomain", {"ds_records": ["nonsense"]}, "ds_records: `nonsense` is no DS record."),
     ("subdomain", {"max_credits": -1}, "max_credits: `-1` is not a number of credits."),
+    ("records", {"records": [{"name": "a..b", "type": "A", "values": []}]}, "records: `a..b` has an empty label"),
+    ("records", {"records": [{"name": "@", "type": "NS", "values": []}]}, "records: `NS` is not a type that a name may have."),
+    ("records", {"records": [{"name": "@", "type": "A", "values": ["8.8.4"]}]}, "records: `8.8.4` is not an IP address."),
+    ("records", {"records": [{"name": "@", "type": kind, "values": []} for kind in ("A", "a")]}, "records: A of @ is given twice."),
+    ("token", {"record_names": ["a..b"]}, "record_names: `a..b` is no owner of records."),
     ("token", {"scopes": ["names:read"]}, "scopes: There is no scope `names:read`."),
     ("token", {"scopes": []}, "scopes: the list is empty."),
     ("token", {"names": ["*"]}, "names: `*` contains `*`."),
@@ -102,6 +146,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
     required: dict[str, dict[str, Any]] = {
         "subdomain": {"fqdn": "blog.example.test"},
+        "records": {"fqdn": "blog.example.test"},
         "token": {"name": "ci", "scopes": ["account:read"]},
     }
     tasks = [

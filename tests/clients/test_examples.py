@@ -67,7 +67,7 @@ def test_the_examples_run(who: Registrant, tmp_path: Path) -> None:
 
 
 def test_the_printed_commands_work(who: Registrant, service: RunningService, tmp_path: Path) -> None:
-    assert len(COMMANDS) == 22
+    assert len(COMMANDS) == 23
     for line in COMMANDS:
         words = shlex.split(line)
         target = words[words.index(">") + 1] if ">" in words else None

@@ -75,7 +75,7 @@ async def _refusal(client: Client, tool: str, **arguments: Any) -> str:
 
 
 def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
-    service.add_domain()
+    service.add_domain("example.test", "--records", "on")
     who = service.add_user(credit_count=25)
 
     async def story() -> None:
@@ -127,8 +127,29 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
             assert [each["message"] for each in read["messages"]] == ["All is well.", "Really."]
             (ours,) = (await _call(client, "platform_domains"))["platform_domains"]
             assert ours["domain"] == "example.test"
+            await _manage_records(client, service)
 
     asyncio.run(story())
+
+
+async def _manage_records(client: Client, service: RunningService) -> None:
+    site = {"fqdn": "site.example.test"}
+    await _call(client, "register_name", **site)
+    www = {**site, "name": "www"}
+    await _call(client, "set_record", **www, type="a", values=["8.8.4.4", "8.8.8.8"], ttl=60)
+    assert sorted(service.dig("www.site.example.test", "A", "+short").split()) == ["8.8.4.4", "8.8.8.8"]
+    (found,) = (await _call(client, "list_records", **site))["records"]
+    assert (found["name"], found["type"], found["ttl"]) == ("www", "A", 60)
+    alone = await _refusal(client, "set_record", **www, type="CNAME", values=["example.github.io"])
+    assert "A CNAME must be alone at www" in alone
+    unknown = await _refusal(client, "set_record", **www, type="NS", values=["ns1.provider.example"])
+    assert "`NS` is not a type that a name may have" in unknown
+    blog = {"fqdn": "blog.example.test", "name": "@", "type": "A"}
+    assert "set_delegation" in await _refusal(client, "set_record", **blog, values=["8.8.4.4"])
+    assert "remove_record" in await _refusal(client, "set_delegation", **site, nameservers=NS)
+    left = await _call(client, "remove_record", **www, type="A")
+    assert left["records"] == []
+    assert "NXDOMAIN" in service.dig("www.site.example.test", "A")
 
 
 def test_nothing_is_paid_without_max_credits(service: RunningService, tmp_path: Path) -> None:

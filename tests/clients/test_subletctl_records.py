@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import dns.name
+import dns.zone
 import pytest
 from click.testing import Result
 
@@ -64,6 +66,11 @@ def test_records_are_set_added_and_removed_in_any_spelling(run: Run, shop: Runni
     listed = run("records", "list", upper).stdout
     assert "mail  MX    300  20 other.example.net." in listed
     assert '@     TXT   300  "v=spf1 -all"' in listed
+    zone = dns.zone.from_text(run("records", "export", upper).stdout, origin=f"{fqdn}.", check_origin=False)
+    assert {each for each, _, _ in zone.iterate_rdatas()} == {
+        dns.name.from_text(each, None) for each in ("@", "mail")
+    }
+    assert zone.find_rdataset("@", "A").ttl == 60
     for words in (("--name", f"{upper}", "--type", "txt"), ("--type", "TYPE16")):
         found = as_json(run("records", "list", fqdn, *words, "--json", "values"))
         assert found == [{"values": ['"v=spf1 -all"']}]
@@ -105,3 +112,51 @@ def test_writers_at_once_lose_no_change(run: Run, fqdn: str) -> None:
         assert list(pool.map(add, range(3))) == [0] * 3
     (found,) = as_json(run("records", "list", fqdn, "--type", "TXT", "--json", "values"))
     assert found["values"] == [f'"token {number}"' for number in range(3)]
+
+
+def test_apply_makes_records_equal_a_file(run: Run, shop: RunningService, fqdn: str) -> None:
+    new = unused_name("records.test")
+    file = f"""\
+names:
+  {fqdn}:
+    records:
+      - {{name: "@", type: a, values: [8.8.8.8, 8.8.4.4]}}
+      - {{name: www.{fqdn}., type: CNAME, values: [Example.github.io], ttl: 3600}}
+  {new}:
+    records: [{{name: "@", type: TXT, values: ["a; b"]}}]
+"""
+    plan = run("apply", "-f", "-", "--plan", text=file).stdout
+    assert "records @ A: none -> 8.8.4.4, 8.8.8.8 (TTL 300)" in plan
+    run("apply", "-f", "-", "--yes", "--wait", text=file)
+    assert answers(shop, fqdn, "A") == ["8.8.4.4", "8.8.8.8"]
+    assert answers(shop, new, "TXT") == ['"a; b"']
+    assert "Nothing to do" in run("apply", "-f", "-", text=file).stdout
+    exported = run("export", fqdn, new).stdout
+    assert "www" in exported
+    assert "Nothing to do" in run("apply", "-f", "-", text=exported).stdout
+    other = file.replace("8.8.8.8, ", "")
+    run("apply", "-f", "-", "--yes", text=other)
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    delegated = f"names: {{{fqdn}: {{nameservers: [ns1.provider.example], records: []}}}}"
+    run("apply", "-f", "-", "--yes", "--wait", text=delegated)
+    assert shop.delegation(fqdn) == {"ns1.provider.example"}
+    back = file.replace("    records:\n", "    nameservers: []\n    records:\n")
+    run("apply", "-f", "-", "--yes", "--wait", text=back)
+    assert answers(shop, fqdn, "A") == ["8.8.4.4", "8.8.8.8"]
+    for wrong, sentence in (
+        ("[{name: a..b, type: A, values: [8.8.4.4]}]", "empty label"),
+        ("[{name: a, type: A, values: [8.8.4.4], x: 1}]", "has `x`, which is not known"),
+        ("[{name: a, type: A, values: []}]", "has no values"),
+        ("[{name: a, type: A, values: [8.8.4.4], ttl: 1h}]", "can't be `1h`"),
+        (
+            "[{name: a, type: A, values: [8.8.4.4]}, {name: A, type: a, values: [8.8.4.4]}]",
+            "has A of a twice",
+        ),
+        ("{}", "is no list"),
+        (
+            "[{name: a, type: A, values: [8.8.4.4]}], nameservers: [ns1.provider.example]",
+            "Keep one of the two",
+        ),
+    ):
+        text = f"names: {{{fqdn}: {{records: {wrong}}}}}"
+        assert sentence in run("apply", "-f", "-", text=text, exit_code=2).stderr

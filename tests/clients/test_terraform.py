@@ -94,6 +94,58 @@ data "sublet_organizations" "all" {
   depends_on = [sublet_organization.guild]
 }
 """
+RECORDS = """
+resource "sublet_subdomain" "site" {
+  fqdn = "site.example.test"
+}
+resource "sublet_records" "site" {
+  fqdn   = sublet_subdomain.site.fqdn
+  name   = "Site.example.test."
+  type   = "a"
+  values = ["8.8.8.8", "8.8.4.4"]
+}
+resource "sublet_records" "https" {
+  fqdn   = upper(sublet_subdomain.site.fqdn)
+  name   = "@"
+  type   = "https"
+  values = ["1 . ipv4hint=8.8.4.4 mandatory=alpn alpn=h2"]
+  ttl    = 60
+}
+resource "sublet_records" "txt" {
+  for_each = toset(["a", "b", "c", "d"])
+  fqdn     = sublet_subdomain.site.fqdn
+  name     = each.key
+  type     = "TXT"
+  values   = ["v=${each.key}; x"]
+}
+resource "sublet_token" "certificates" {
+  name         = "certificates"
+  scopes       = ["records:write"]
+  record_names = ["_ACME-challenge", "_acme-challenge.*"]
+}
+"""
+WRONG_RECORDS = """
+resource "sublet_records" "wrong" {
+  for_each = { ns = "ns1.provider.example", a = "8.8.4", cname = "www", txt = "\\"x" }
+  fqdn     = "site.example.test"
+  name     = "a..b"
+  type     = each.key
+  values   = [each.value]
+}
+resource "sublet_records" "address" {
+  fqdn   = "site.example.test"
+  name   = "a..b"
+  type   = "A"
+  values = ["8.8.4", "2001:db8::1"]
+  ttl    = 1
+}
+resource "sublet_records" "ns" {
+  fqdn   = "site.example.test"
+  name   = "@"
+  type   = "NS"
+  values = ["ns1.provider.example"]
+}
+"""
 NONSENSE = """
 resource "sublet_subdomain" "blog" {
   fqdn              = "blog.example.test"
@@ -210,6 +262,57 @@ def test_a_price_that_rose_after_the_plan_is_not_paid(
     assert result.code == 1
     assert "was cty.NumberIntVal(10), but now cty.NumberIntVal(11)" in " ".join(result.text.split())
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
+
+
+def test_records_from_apply_to_destroy(service: RunningService, tmp_path: Path) -> None:
+    service.add_domain("example.test", "--records", "on")
+    who = service.add_user()
+    terraform = Terraform(tmp_path, service.base_url, who.token)
+    terraform.write(WRONG_RECORDS)
+    sentences = terraform.refused("validate")
+    assert "`8.8.4` is not an IP address" in sentences
+    assert "`2001:db8::1` is no address of A records" in sentences
+    assert "`NS` is not a type that a name may have" in sentences
+    assert "A TTL of 1 seconds is not allowed" in sentences
+    assert re.search(r'in resource "sublet_records" "address": \d+: name = "a..b"', sentences)
+
+    terraform.write(RECORDS)
+    assert "8 added" in terraform.apply()  # the parallel creations lose none
+    assert sorted(service.dig("site.example.test", "A", "+short").split()) == ["8.8.4.4", "8.8.8.8"]
+    assert terraform.planned() == {}
+    path = "/subdomains/site.example.test/records"
+    assert len(service.call(who, "GET", path).json()["records"]) == 6
+
+    drift = {
+        "records": [
+            {"name": "@", "type": "A", "values": ["8.8.8.8"]},
+            {"name": "e", "type": "TXT", "values": ["x"]},
+        ]
+    }
+    assert service.call(who, "PATCH", path, drift).status_code == 200
+    assert terraform.planned() == {"sublet_records.site": "updated in-place"}
+    changed = RECORDS.replace('"8.8.8.8", "8.8.4.4"', '"8.8.4.4"').replace("ttl    = 60", "ttl    = 600")
+    terraform.write(changed)
+    assert "0 added, 2 changed, 0 destroyed" in terraform.apply()
+    assert service.dig("site.example.test", "A", "+short").split() == ["8.8.4.4"]
+    assert terraform.planned() == {}
+
+    terraform.run("state", "rm", "sublet_records.site", "sublet_records.https")
+    refused = terraform.refused("apply")
+    assert "Import them: terraform import sublet_records.NAME 'site.example.test/@/A'" in refused
+    imports = {"site": "SITE.example.test/@/TYPE1", "https": "site.example.test/site.example.test./https"}
+    for name, identifier in imports.items():
+        done = terraform.run("import", "-no-color", f"sublet_records.{name}", identifier)
+        assert done.code == 0, done.text
+    # Only the registry knows the form of the HTTPS record: its spelling is in the state after an apply.
+    assert terraform.planned() in ({}, {"sublet_records.https": "updated in-place"})
+    terraform.apply()
+    assert terraform.planned() == {}
+
+    terraform.write(changed.partition('resource "sublet_records"')[0])
+    terraform.apply()
+    left = service.call(who, "GET", path).json()["records"]
+    assert [each["name"] for each in left] == ["e"], "what it has not created stays"
 
 
 def test_all_other_resources_imports_and_data_sources(

@@ -60,15 +60,15 @@ def test_the_clients_know_the_values_that_the_registry_accepts() -> None:
 
 
 def test_the_examples_of_terraform_work(service: RunningService, tmp_path: Path) -> None:
-    service.add_domain("example.net")
-    who = service.add_user(credit_count=10)
+    service.add_domain("example.net", "--records", "on")
+    who = service.add_user(credit_count=10, free_quota="20")
     # The test of the mirror tries the settings and the name that can't be destroyed.
     examples = [each for each in _blocks("terraform", "hcl")[1:] if "prevent_destroy" not in each]
     terraform = Terraform(tmp_path, service.base_url, who.token)
     for number, example in enumerate(examples):
         (tmp_path / f"{number}.tf").write_text(example)
     printed = terraform.apply()
-    assert "1 imported, 8 added, 1 changed" in printed
+    assert "1 imported, 12 added, 1 changed" in printed
     assert "Less than 50 credits" in printed
     assert service.delegation("blog.example.net") == {"ns1.provider.example", "ns2.provider.example"}
     rotated = terraform.state("sublet_token.own")["secret"]

@@ -413,6 +413,11 @@ def _rule_of_patterns(text: str) -> object:
     return _accepted(stored.names and stored.names[0], errors)
 
 
+def _rule_of_record_patterns(text: str) -> object:
+    stored, errors = check_restrictions(Restrictions(scopes=("records:write",), record_names=(text,)), NOW)
+    return _accepted(stored.record_names and stored.record_names[0], errors)
+
+
 def _rule_of_networks(text: str) -> object:
     stored, errors = check_restrictions(Restrictions(networks=(text,)), NOW)
     return _accepted(stored.networks and stored.networks[0], errors)
@@ -460,6 +465,11 @@ KINDS = {
         _owner,
         lambda text: parse_owner(OWNER, text, "example.test"),
         lambda text: spelling.parse_record_owner(text, OWNER, "example.test"),
+    ),
+    "pattern of owners": Kind(
+        lambda rng: _owner(rng) + rng.choice(["", "", ".*", " "]),
+        _rule_of_record_patterns,
+        spelling.parse_record_pattern,
     ),
     "ds": Kind(_ds, _rule_of_ds, lambda text: spelling.parse_ds(text, OWNER)),
     "mail address": Kind(_mail_address, _rule_of_mail_addresses, spelling.parse_mail_address),

@@ -5,7 +5,15 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback, missing_requ
 try:
     import msgspec
 
-    from sublet_client import ApiError, Client, GlueEntry, SubdomainNotFound, SubletError, spelling
+    from sublet_client import (
+        ApiError,
+        Client,
+        GlueEntry,
+        RecordSetEntry,
+        SubdomainNotFound,
+        SubletError,
+        spelling,
+    )
 except ImportError as error:
     MISSING = str(error)
 else:
@@ -128,3 +136,9 @@ def arguments_of(delegation):
             for each in addresses
         ]
     return arguments
+
+
+def record_entry(place, wanted):
+    """Return an entry of a change of records at a place, which is an owner and a type. Without `wanted` it removes the records."""
+    given = {"values": (), "ttl": None} if wanted is None else wanted
+    return RecordSetEntry(name=place[0], type=place[1], values=tuple(given["values"]), ttl=given["ttl"])

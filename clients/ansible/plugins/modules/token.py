@@ -35,6 +35,10 @@ options:
     description: The networks it may be used from.
     type: list
     elements: raw
+  record_names:
+    description: The owners whose records it may change, such as V(_acme-challenge), also V(_acme-challenge.*).
+    type: list
+    elements: raw
   daily_credits:
     description: The most it may spend in 24 hours.
     type: int
@@ -72,6 +76,7 @@ LISTS = {
     "names": "parse_pattern",
     "domains": "parse_name",
     "networks": "parse_network",
+    "record_names": "parse_record_pattern",
 }
 """The options with lists, and the parsers of their items in `sublet_client.spelling`."""
 
@@ -163,6 +168,7 @@ def main():
         "names": {"type": "list", "elements": "raw"},
         "domains": {"type": "list", "elements": "raw"},
         "networks": {"type": "list", "elements": "raw"},
+        "record_names": {"type": "list", "elements": "raw"},
         "daily_credits": {"type": "int"},
         "expires_at": {"type": "str"},
     }

@@ -24,6 +24,8 @@ TOOLS = {
     "PUT /subdomains/*/auto-renew": "set_auto_renew",
     "GET /subdomains/*/health": "get_name",
     "PUT /subdomains/*/nameservers": "set_delegation",
+    "GET /subdomains/*/records": "list_records",
+    "PUT /subdomains/*/records": "remove_record",
     "POST /subdomains/*/renew": "renew_name",
     "POST /subdomains/*/restore": "restore_name",
     "GET /subdomains/*/timeline": "get_name",

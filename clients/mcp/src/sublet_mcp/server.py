@@ -12,7 +12,15 @@ from mcp.types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
 from sublet_client import ApiError, AsyncClient, GlueEntry, SubdomainNotFound, SubletError
-from sublet_client.spelling import CREDITS_MAX, parse_address, parse_ds, parse_host, parse_name
+from sublet_client.spelling import (
+    CREDITS_MAX,
+    RECORD_TYPES,
+    parse_address,
+    parse_ds,
+    parse_host,
+    parse_name,
+    parse_record_type,
+)
 from sublet_mcp.refusals import ToolServer, name_tools, sentences_of
 
 INSTRUCTIONS = """Names under the platform domains of a registry. Nothing is paid unless you give max_credits.
@@ -60,6 +68,23 @@ MaxCredits = Annotated[
         description="The most that it may cost in credits, as the user allows. 0: only if it is free.",
     ),
 ]
+RecordOwner = Annotated[
+    str,
+    Field(
+        description="The owner, relative to the name: @ for the name itself, www, _acme-challenge, * for all that don't exist."
+    ),
+]
+RecordType = Annotated[
+    str, AfterValidator(parse_record_type), Field(description=f"The type: one of {', '.join(RECORD_TYPES)}.")
+]
+RecordValues = Annotated[
+    list[str],
+    Field(
+        min_length=1,
+        description="All values at this owner and of this type, as in a zone file: 192.0.2.1, 10 mail.example.org. A TXT value needs no quotation marks.",
+    ),
+]
+Ttl = Annotated[int, Field(ge=60, le=86_400, description="The TTL in seconds.")]
 Ticket = Annotated[str, Field(description="The number or the id of the ticket.")]
 Message = Annotated[str, Field(description="The text of the message.")]
 
@@ -130,6 +155,12 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
             }
 
     @server.tool(annotations=READS)
+    async def list_records(fqdn: Fqdn) -> Answer:
+        """List the records of a name of the user. A name with nameservers has none: its records are at the provider of these."""
+        with _refusals():
+            return _plain(await client.records.get(fqdn))
+
+    @server.tool(annotations=READS)
     async def quote(fqdn: Fqdn) -> Answer:
         """Show what a name costs in credits now: its renewal if the user holds it, else its registration by mode. Nothing is done or paid."""
         with _refusals():
@@ -165,6 +196,35 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
             delegation = _delegation(fqdn, nameservers, ds_records, glue)
             await client.subdomains.update_nameservers(fqdn, **delegation)
             return _plain(await client.subdomains.wait(fqdn))
+
+    @server.tool(annotations=SETS)
+    async def set_record(
+        fqdn: Fqdn,
+        name: RecordOwner,
+        type: RecordType,  # noqa: A002 - the API's word
+        values: RecordValues,
+        ttl: Ttl = 300,
+    ) -> Answer:
+        """Set the records of one type at one owner of a name without nameservers, and wait until the DNS has them.
+
+        The values replace those that are there: to add one, look with list_records first, and give all. Other records stay.
+        """
+        with _refusals():
+            done = await client.records.set(fqdn, name, type, values, ttl=ttl)
+            await client.subdomains.wait(fqdn)
+            return _plain(done)
+
+    @server.tool(annotations=SETS)
+    async def remove_record(
+        fqdn: Fqdn,
+        name: RecordOwner,
+        type: RecordType,  # noqa: A002 - the API's word
+    ) -> Answer:
+        """Remove all records of one type at one owner of a name, and wait until the DNS has none. Ask the user before."""
+        with _refusals():
+            done = await client.records.remove(fqdn, name, type)
+            await client.subdomains.wait(fqdn)
+            return _plain(done)
 
     @server.tool(annotations=SETS)
     async def set_auto_renew(

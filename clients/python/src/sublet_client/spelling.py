@@ -69,6 +69,7 @@ _ZONE_FLAG, _REVOKE_FLAG, _SEP_FLAG = 0x0100, 0x0080, 0x0001
 _RECORD_CHARACTERS_MAX, _TXT_CHARACTERS_MAX = 4096, 16_384
 _STRING_OCTETS_MAX = 255
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_RECORD_PATTERN = re.compile(r"@|(\*|[a-z0-9_-]{1,63})(\.[a-z0-9_-]{1,63})*(\.\*)?")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 _QUOTED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*')
 _ESCAPE = re.compile(rb"\\([0-9]{3}|[^0-9]|)")
@@ -289,6 +290,22 @@ def parse_record_owner(text: str, fqdn: str, domain: str | None = None) -> str:
             f"`{_shown(text)}` has more than {_NAME_OCTETS_MAX} octets with the name. Shorten it."
         )
     return wildcard + name
+
+
+def parse_record_pattern(text: str) -> str:
+    """Return an owner in `record_names` of a token in lower case: one such as `_acme-challenge`, or with `.*` at its end all that begin like it.
+
+    Surrounding spaces are removed.
+
+    Raises:
+        ValueError: it is no such owner. Full names and other letters than those of ASCII are none.
+    """
+    name = text.strip().lower()
+    if len(name) > _NAME_OCTETS_MAX or not _RECORD_PATTERN.fullmatch(name):
+        raise ValueError(
+            f"`{_shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that ends in .* for all that begin like it."
+        )
+    return name
 
 
 def parse_record_type(text: str) -> str:

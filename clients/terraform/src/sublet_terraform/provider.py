@@ -18,6 +18,7 @@ from sublet_terraform import data_sources
 from sublet_terraform.automatic_ds import AutomaticDsResource
 from sublet_terraform.mirror import SOURCE, write_mirror
 from sublet_terraform.organizations import OrganizationMemberResource, OrganizationResource
+from sublet_terraform.records import RecordsResource
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.resource import State
@@ -92,6 +93,7 @@ class SubletProvider(Provider):
         """Return the resources."""
         return [
             SubdomainResource,
+            RecordsResource,
             TokenResource,
             AutomaticDsResource,
             TransferResource,

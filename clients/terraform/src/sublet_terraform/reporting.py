@@ -9,10 +9,13 @@ from tf.utils import Diagnostics
 from sublet_client import ApiError, SubletError
 
 ATTRIBUTES = {
+    "delegation_exists": "fqdn",
     "free_quota_exceeded": "registration_mode",
     "insufficient_credits": "max_credits",
     "payment_confirmation_required": "max_credits",
     "price_changed": "max_credits",
+    "records_exist": "nameservers",
+    "records_not_allowed": "fqdn",
     "registration_mode_not_allowed": "registration_mode",
     "subdomain_not_found": "fqdn",
     "subdomain_unavailable": "fqdn",
@@ -22,6 +25,11 @@ ATTRIBUTES = {
     "transfer_pending": "fqdn",
 }
 """The attribute that a code is about, beside those of wrong fields."""
+SENTENCES = {
+    "delegation_exists": "The name has nameservers, which answer for it. Remove them from its sublet_subdomain first, or add the records at their provider.",
+    "records_exist": "The name has records, so it can't have nameservers. Remove its sublet_records first.",
+}
+"""What is wrong, by the code, if the sentence of the API is about requests."""
 KINDS = {
     "organizations": "data.sublet_organizations",
     "platform-domains": "data.sublet_platform_domains",
@@ -55,7 +63,7 @@ class Reporting:
         for fault in error.errors:
             self._add(fault.message, trailer, _attribute_of(fault.field))
         if not error.errors:
-            self._add(error.message, trailer, ATTRIBUTES.get(error.code, ""))
+            self._add(SENTENCES.get(error.code, error.message), trailer, ATTRIBUTES.get(error.code, ""))
         return True
 
     def _add(self, sentence: str, trailer: str, attribute: str) -> None:
@@ -69,6 +77,6 @@ def _kind(endpoint: re.Match[str]) -> str:
 
 
 def _attribute_of(field: str) -> str:
-    """Return the attribute of a field of a request, such as `nameservers` of `nameservers[0]`."""
-    name = re.split(r"[.\[]", field, maxsplit=1)[0]
+    """Return the attribute of a field of a request, such as `nameservers` of `nameservers[0]`, and `values` of `records[0].values[1]`."""
+    name = re.split(r"[.\[]", re.sub(r"^records\[\d+\]\.", "", field), maxsplit=1)[0]
     return {"label": "fqdn", "domain": "fqdn"}.get(name, name)

@@ -10,11 +10,18 @@ from tf.utils import Diagnostics
 
 from sublet_client import TokenDetail, TokenNotFound
 from sublet_client.models import SecretAnswer
-from sublet_client.spelling import parse_instant, parse_name, parse_network, parse_pattern, parse_scope
+from sublet_client.spelling import (
+    parse_instant,
+    parse_name,
+    parse_network,
+    parse_pattern,
+    parse_record_pattern,
+    parse_scope,
+)
 from sublet_terraform.resource import State, SubletResource, known
 from sublet_terraform.values import Credits, Text, Texts, instant_text, parse_id
 
-RESTRICTIONS = ("names", "domains", "networks", "daily_credits", "expires_at")
+RESTRICTIONS = ("names", "domains", "networks", "record_names", "daily_credits", "expires_at")
 INHERITED = "Left out: that of the provider's own token."
 
 
@@ -44,6 +51,13 @@ class TokenResource(SubletResource):
             "networks",
             Texts(parse_network),
             f"The networks it may be used from. {INHERITED}",
+            optional=True,
+            computed=True,
+        ),
+        Attribute(
+            "record_names",
+            Texts(parse_record_pattern),
+            f"The owners whose records it may change, such as `_acme-challenge`, also `_acme-challenge.*`. {INHERITED}",
             optional=True,
             computed=True,
         ),
@@ -78,7 +92,7 @@ class TokenResource(SubletResource):
 
     def check(self, diags: Diagnostics, config: State) -> None:
         """Refuse empty sets: a token has scopes, and a restriction to nothing is none."""
-        for each in ("scopes", "names", "domains", "networks"):
+        for each in ("scopes", "names", "domains", "networks", "record_names"):
             if config[each] == []:
                 diags.add_error(f"{each} is empty. Give an item, or leave it out.", path=[each])
 
@@ -153,6 +167,7 @@ def _state(found: TokenDetail) -> State:
         "names": _list(found.names),
         "domains": _list(found.domains),
         "networks": _list(found.networks),
+        "record_names": _list(found.record_names),
         "daily_credits": found.daily_credits,
         "organization_id": str(found.organization_id),
         "expires_at": instant_text(found.expires_at) if found.expires_at else None,

@@ -1,6 +1,6 @@
 """`export` and `apply`: many names in one YAML file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import click
@@ -14,6 +14,7 @@ from sublet_client.cli.output import Told
 from sublet_client.cli.plan import (
     FREE,
     Step,
+    StoredRecords,
     Wanted,
     as_document,
     choose_modes,
@@ -24,10 +25,10 @@ from sublet_client.cli.plan import (
 from sublet_client.cli.session import Ctl, Stop, command, stop_of, with_yes
 from sublet_client.cli.several import act_on_all, consent, find_balance, spell
 from sublet_client.exceptions import SubletError
-from sublet_client.models import Mode
+from sublet_client.models import Mode, Subdomain
 
 
-@command(None, "export", uses=("list_subdomains",))
+@command(None, "export", uses=("list_subdomains", "get_records"))
 @click.argument("names", nargs=-1)
 @click.option("--domain", help="Only names under this platform domain.")
 def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
@@ -39,9 +40,13 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
             for each in client.subdomains.list(domain=domain)
             if not wanted or wanted.keys() & {each.fqdn, str(each.id)}
         ]
-    for missing in wanted.keys() - {text for each in found for text in (each.fqdn, str(each.id))}:
-        raise Stop(f"You have no name {wanted[missing]}.", "subletctl names list")
-    click.echo(yaml.safe_dump(as_document(found), sort_keys=False, allow_unicode=True), nl=False)
+        for missing in wanted.keys() - {text for each in found for text in (each.fqdn, str(each.id))}:
+            raise Stop(f"You have no name {wanted[missing]}.", "subletctl names list")
+        # Other names have none: an inactive one has neither nameservers nor records.
+        perhaps = [each.fqdn for each in found if not each.nameservers and each.status != "inactive"]
+        records = {fqdn: client.records.get(fqdn).records for fqdn in perhaps}
+    document = as_document(found, records)
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
 
 
 @command(
@@ -56,6 +61,8 @@ def export(ctl: Ctl, names: tuple[str, ...], domain: str | None) -> None:
         "me",
         "register",
         "update_nameservers",
+        "get_records",
+        "replace_records",
     ),
     columns=("fqdn", "status", "action", "charged_credits"),
 )
@@ -96,8 +103,19 @@ def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
     present = {each.fqdn: each for each in client.subdomains.list()}
     new = [each for each in wanted if each.fqdn not in present]
     offers = _offers(ctl, client, new)
-    steps = [step_to(each, present.get(each.fqdn), offers.get(each.fqdn)) for each in wanted]
+    steps = [
+        step_to(each, present.get(each.fqdn), offers.get(each.fqdn), _stored_records(client, each, present))
+        for each in wanted
+    ]
     return [each for each in steps if each is not None]
+
+
+def _stored_records(client: Client, wanted: Wanted, present: Mapping[str, Subdomain]) -> StoredRecords:
+    """Return the records of a name, if the file has some for it."""
+    if wanted.records is None or wanted.fqdn not in present:
+        return StoredRecords()
+    seen = client.records.get_tagged(wanted.fqdn)
+    return StoredRecords(seen.value.records, seen.etag)
 
 
 def _offers(ctl: Ctl, client: Client, new: Sequence[Wanted]) -> dict[str, Mode]:
@@ -176,13 +194,14 @@ def _apply(ctl: Ctl, client: Client, steps: Sequence[Step], *, waits: bool) -> l
 def _do(client: Client, step: Step) -> dict[str, Any]:
     charged_credits = 0
     if step.action == "set":
-        done = client.subdomains.update_nameservers(step.wanted.fqdn, **step.arguments).subdomain
+        done = _change(client, step)
     else:
         registered = client.subdomains.register(
             step.wanted.fqdn,
             registration_mode=step.wanted.mode,  # type: ignore[arg-type] # the service knows the modes
             confirm=True,
             max_credits=step.price,
+            records=step.records,
             **step.arguments,
         )
         done, charged_credits = registered.subdomain, registered.charged_credits
@@ -192,3 +211,22 @@ def _do(client: Client, step: Step) -> dict[str, Any]:
         "action": step.action,
         "charged_credits": charged_credits,
     }
+
+
+def _change(client: Client, step: Step) -> Subdomain:
+    """Change the delegation and the records of a name. It can't have both, so those that go are removed first."""
+    fqdn = step.wanted.fqdn
+
+    def change_records() -> None:
+        if step.records is not None:
+            client.records.replace(fqdn, step.records, if_match=step.records_etag)
+
+    if not step.arguments:
+        change_records()
+    elif step.wanted.nameservers:
+        change_records()
+        return client.subdomains.update_nameservers(fqdn, **step.arguments).subdomain
+    else:
+        client.subdomains.update_nameservers(fqdn, **step.arguments)
+        change_records()
+    return client.subdomains.get(fqdn)

@@ -7,11 +7,22 @@ import yaml
 from yaml.composer import ComposerError
 
 from sublet_client.cli.plan import MODES, Wanted
-from sublet_client.spelling import parse_address, parse_ds, parse_host, parse_name
+from sublet_client.models import RecordSet
+from sublet_client.spelling import (
+    parse_address,
+    parse_ds,
+    parse_host,
+    parse_name,
+    parse_record_owner,
+    parse_record_type,
+    parse_record_value,
+)
 
 T = TypeVar("T")
 FILE_CHARACTERS_MAX = 10_000_000
-MEMBERS = ("nameservers", "glue", "ds_records", "mode")
+MEMBERS = ("nameservers", "glue", "ds_records", "mode", "records")
+RECORD_MEMBERS = ("name", "type", "values", "ttl")
+TTL_DEFAULT = 300
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
@@ -73,15 +84,16 @@ def _parse(key: object, members: object) -> Wanted:
     try:
         fqdn = parse_name(key)
         entry = _mapping({} if members is None else members, "It", MEMBERS)
-        nameservers, glue, records, mode = (entry.get(each) for each in MEMBERS)
+        nameservers, glue, ds_records, mode, records = (entry.get(each) for each in MEMBERS)
         return Wanted(
             fqdn,
             None if nameservers is None else _hosts(_texts(nameservers, "nameservers")),
             None if glue is None else _glue(glue),
             None
-            if records is None
-            else _distinct(parse_ds(each, fqdn) for each in _texts(records, "ds_records")),
+            if ds_records is None
+            else _distinct(parse_ds(each, fqdn) for each in _texts(ds_records, "ds_records")),
             None if mode is None else _mode(mode),
+            None if records is None else _records(records, fqdn, nameservers),
         )
     except ValueError as error:
         raise ValueError(f"The entry of {key} is wrong: {error}") from None
@@ -137,6 +149,39 @@ def _glue(found: object) -> tuple[tuple[str, str], ...]:
         addresses = [given] if isinstance(given, str) else _texts(given, f"glue of {key}")
         pairs += [(host, parse_address(each)) for each in addresses]
     return _distinct(sorted(pairs))
+
+
+def _records(found: object, fqdn: str, nameservers: object) -> tuple[RecordSet, ...]:
+    if found and nameservers:
+        raise ValueError("it has nameservers and records. Keep one of the two.")
+    if not isinstance(found, list):
+        raise ValueError("`records` is no list. Give each type at an owner an entry.")
+    sets: dict[tuple[str, str], RecordSet] = {}
+    for each in cast("list[object]", found):
+        record = _record(_mapping(each, "A record", RECORD_MEMBERS), fqdn)
+        if (record.name, record.type) in sets:
+            raise ValueError(
+                f"`records` has {record.type} of {record.name} twice. Put all values into one entry."
+            )
+        sets[record.name, record.type] = record
+    return tuple(sets.values())
+
+
+def _record(entry: Mapping[str, Any], fqdn: str) -> RecordSet:
+    name, kind, ttl = entry.get("name"), entry.get("type"), entry.get("ttl", TTL_DEFAULT)
+    if not isinstance(name, str) or not isinstance(kind, str):
+        raise ValueError('a record needs a `name`, such as "@" in quotes, and a `type`.')
+    if not isinstance(ttl, int) or isinstance(ttl, bool):
+        raise ValueError(f"the `ttl` of a record can't be `{ttl}`. Give a number of seconds.")
+    values = _texts(entry.get("values"), "values")
+    if not values:
+        raise ValueError(f"the {kind} record of {name} has no values. Give some, or remove the entry.")
+    return RecordSet(
+        name=parse_record_owner(name, fqdn),
+        type=parse_record_type(kind),
+        ttl=ttl,
+        values=_distinct(sorted(parse_record_value(each, kind, fqdn) or each for each in values)),
+    )
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
-from sublet_client.models import GlueEntry, Mode, Subdomain
+from sublet_client.models import GlueEntry, Mode, RecordSet, Subdomain
 
 T = TypeVar("T")
 FREE = "free"
@@ -21,11 +21,23 @@ class Wanted:
     glue: tuple[tuple[str, str], ...] | None = None
     ds_records: tuple[str, ...] | None = None
     mode: str | None = None
+    records: tuple[RecordSet, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """The records of a name, with their entity tag for a change; None for a name that isn't there yet."""
+
+    records: tuple[RecordSet, ...] = ()
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of one name: `register` or `set`. `changes` has the lines that a person reads, `mode` and `price` are those of a registration."""
+    """A change of one name: `register` or `set`. `changes` has the lines that a person reads, `mode` and `price` are those of a registration.
+
+    `arguments` are those of the delegation, empty if it stays. `records` are all records of the name, None if they stay.
+    """
 
     action: str
     wanted: Wanted
@@ -33,6 +45,8 @@ class Step:
     mode: str | None = None
     price: int = 0
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    records: tuple[RecordSet, ...] | None = None
+    records_etag: str | None = None
 
 
 def glue_entry(host: str, address: str) -> GlueEntry:
@@ -55,8 +69,8 @@ def stored(name: Subdomain) -> Wanted:
     return Wanted(name.fqdn, name.nameservers, tuple(sorted(pairs)), tuple(map(str, name.ds_records)))
 
 
-def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
-    """Return names as a file has them: applied to the same account, it changes nothing."""
+def as_document(names: Sequence[Subdomain], records: Mapping[str, Sequence[RecordSet]]) -> dict[str, Any]:
+    """Return names as a file has them: applied to the same account, it changes nothing. `records` are by name."""
     document: dict[str, Any] = {}
     for each in sorted(names, key=lambda name: name.fqdn):
         found = stored(each)
@@ -70,6 +84,11 @@ def as_document(names: Sequence[Subdomain]) -> dict[str, Any]:
             }
         if found.ds_records:
             entry["ds_records"] = list(found.ds_records)
+        if records.get(each.fqdn):
+            entry["records"] = [
+                {"name": one.name, "type": one.type, "ttl": one.ttl, "values": list(one.values)}
+                for one in records[each.fqdn]
+            ]
         document[each.fqdn] = entry
     return {"names": document}
 
@@ -92,22 +111,52 @@ def choose_modes(
     return found
 
 
-def step_to(wanted: Wanted, present: Subdomain | None, offer: Mode | None = None) -> Step | None:
+def step_to(
+    wanted: Wanted,
+    present: Subdomain | None,
+    offer: Mode | None = None,
+    stored_records: StoredRecords | None = None,
+) -> Step | None:
     """Return the step that makes a name what is wanted; None if it is that already. `offer` is the mode of a registration."""
     before = stored(present) if present is not None else Wanted(wanted.fqdn, (), (), ())
+    known_records = stored_records or StoredRecords()
     changes = [
         f"{member}: {_shown(was)} -> {_shown(will)}"
         for member in ("nameservers", "glue", "ds_records")
         if (will := getattr(wanted, member)) is not None
         and sorted(was := getattr(before, member)) != sorted(will)
     ]
-    if present is not None and not changes:
-        return None
-    if present is not None or offer is None:
-        return Step("set", wanted, tuple(changes), arguments=_arguments(wanted))
-    return Step(
-        "register", wanted, tuple(changes), offer.mode, offer.price_credits, arguments=_arguments(wanted)
+    record_changes = (
+        [] if wanted.records is None else changes_of_records(known_records.records, wanted.records)
     )
+    if present is not None and not changes and not record_changes:
+        return None
+    lines = (*changes, *record_changes)
+    records = wanted.records if record_changes else None
+    arguments = _arguments(wanted) if changes or present is None else {}
+    if present is not None or offer is None:
+        return Step(
+            "set", wanted, lines, arguments=arguments, records=records, records_etag=known_records.etag
+        )
+    return Step(
+        "register", wanted, lines, offer.mode, offer.price_credits, arguments=arguments, records=records
+    )
+
+
+def changes_of_records(before: Sequence[RecordSet], after: Sequence[RecordSet]) -> list[str]:
+    """Return a line for each RRset that differs, by owner and type."""
+    was, will = (
+        {(each.name, each.type): _record_text(each) for each in each_side} for each_side in (before, after)
+    )
+    return [
+        f"records {' '.join(place)}: {was.get(place, 'none')} -> {will.get(place, 'none')}"
+        for place in sorted(was.keys() | will.keys())
+        if was.get(place) != will.get(place)
+    ]
+
+
+def _record_text(record: RecordSet) -> str:
+    return f"{', '.join(sorted(record.values))} (TTL {record.ttl})"
 
 
 def plan_text(steps: Sequence[Step], balance: int | None) -> str:

@@ -5,15 +5,14 @@ from collections.abc import Callable, Sequence
 import click
 
 from sublet_client import Client
-from sublet_client._errors import PreconditionFailed
 from sublet_client.cli.delegation import with_wait
 from sublet_client.cli.names import waited
 from sublet_client.cli.session import Ctl, Function, Stop, command, group
 from sublet_client.models import RecordSet, RecordSetEntry
+from sublet_client.record_sets import change_record_set
 from sublet_client.spelling import parse_record_owner, parse_record_type, parse_record_value
 
 COLUMNS = ("name", "type", "ttl", "values")
-ATTEMPTS_MAX = 10
 TTL = click.IntRange(60, 86_400)
 Change = Callable[[str, tuple[str, ...]], Sequence[str]]
 
@@ -105,31 +104,36 @@ def remove(
     return _change(ctl, name, owner, rdtype, without, waits=waits)
 
 
+@command(records, "export", uses=("get_records", "get_subdomain"))
+@click.argument("name")
+def export(ctl: Ctl, name: str) -> None:
+    """Write the records of a name to standard output, as the lines of a zone file."""
+    with ctl.client() as client:
+        fqdn = client.subdomains.get(name).fqdn
+        click.echo(f"$ORIGIN {fqdn}.")
+        for each in client.records.get(fqdn).records:
+            for value in each.values:
+                click.echo(f"{each.name}\t{each.ttl}\tIN\t{each.type}\t{value}")
+
+
 def _change(
     ctl: Ctl, name: str, owner: str, rdtype: str, change: Change, *, ttl: int | None = None, waits: bool
 ) -> tuple[RecordSet, ...]:
-    """Change one RRset as it was read. After a change in between it is read again, so no change is lost."""
+    """Change the values of one RRset, and print the records of the name."""
     kind = parse_record_type(rdtype)
     with ctl.client() as client:
         fqdn, owner = _place(client, name, owner)
-        for attempt in range(ATTEMPTS_MAX):
-            seen = client.records.get_tagged(fqdn)
-            places = {(each.name, each.type): each for each in seen.value.records}
-            before = places.get((owner, kind))
+
+        def changed(before: RecordSet | None) -> RecordSetEntry | None:
             present, present_ttl = ((), None) if before is None else (before.values, before.ttl)
-            wanted, wanted_ttl = tuple(change(fqdn, present)), present_ttl if ttl is None else ttl
-            if (wanted, wanted_ttl) == (present, present_ttl):
-                return seen.value.records
-            changed = RecordSetEntry(name=owner, type=kind, values=wanted, ttl=wanted_ttl)
-            try:
-                done = client.records.change(fqdn, [changed], if_match=seen.etag)
-            except PreconditionFailed:
-                if attempt == ATTEMPTS_MAX - 1:
-                    raise
-            else:
-                _wait(ctl, client, fqdn, waits=waits)
-                return done.records
-    raise AssertionError
+            wanted = tuple(change(fqdn, present)), present_ttl if ttl is None else ttl
+            if wanted == (present, present_ttl):
+                return None
+            return RecordSetEntry(name=owner, type=kind, values=wanted[0], ttl=wanted[1])
+
+        left = change_record_set(client, fqdn, owner, kind, changed)
+        _wait(ctl, client, fqdn, waits=waits)
+        return left
 
 
 def _place(client: Client, name: str, owner: str) -> tuple[str, str]:
