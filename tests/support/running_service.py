@@ -252,19 +252,18 @@ class RunningService:
             return fn(Tx(connection, self.clock()))
 
     def write(self, fn: Callable[[Tx], R]) -> R:
-        """Run a function in a writing transaction, at the service's time, to make changes that no verb makes."""
+        """Run a function in a writing transaction of the service's own kind, at its time, to make changes that no verb makes."""
         return self._write(fn, self.settings.database_url, self.clock)
 
     def _write_as_operator(self, fn: Callable[[Tx], R]) -> R:
-        """Run verbs in a writing transaction with the database and the clock of the operator's commands."""
+        """Run verbs with the database and the clock of the operator's commands, on SQLite with statements that are compiled once."""
         url = self.environment.get("SUBLET_DATABASE_URL", self.settings.database_url)
-        return self._write(fn, url, utc_now)
+        if not url.startswith("sqlite:"):
+            return self._write(fn, url, utc_now)
+        with writing_sqlite(url) as connection:
+            return fn(Tx(connection, utc_now()))
 
     def _write(self, fn: Callable[[Tx], R], url: str, clock: Callable[[], datetime]) -> R:
-        if url.startswith("sqlite:"):
-            with writing_sqlite(url) as connection:
-                return fn(Tx(connection, clock()))
-
         async def run() -> R:
             database = open_database(url, clock, may_lose_writes=True)
             try:

@@ -91,9 +91,9 @@ def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
 @pytest.mark.slow
 @pytest.mark.whole_on_postgresql
 def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) -> None:
-    fill(registry, 100)
+    fill(registry, 40)
     done = registry.live(days=440, step_days=1)
-    assert done["trashed"] == done["purged"] == done["released"] == 100
+    assert done["trashed"] == done["purged"] == done["released"] == 40
 
 
 @pytest.mark.uncovered
