@@ -235,7 +235,7 @@ DISAGREEING = [
 @pytest.fixture(scope="module")
 def second_domain(target: Target) -> int:
     """A second platform domain, to disagree with."""
-    return int(target.service.add_domain("second.test")["id"])
+    return target.service.add_domain("second.test")
 
 
 @pytest.mark.parametrize("body", DISAGREEING, ids="+".join)

@@ -168,32 +168,14 @@ OWNERS = [
 @pytest.mark.parametrize("owner", OWNERS)
 def test_answers_for_every_name_and_type(owner: str, over_tcp: bool) -> None:
     name = dns.name.from_text(f"{owner}.").to_wire() or b""
-    for case in (name, name.swapcase()):
-        wires = [
-            query(case, dns.rdatatype.from_text(rdtype), records=records)
-            for rdtype in (
-                "NS",
-                "DS",
-                "A",
-                "AAAA",
-                "TXT",
-                "MX",
-                "PTR",
-                "SRV",
-                "SOA",
-                "CNAME",
-                "ANY",
-                "TYPE65280",
-            )
-            for records in (
-                (),
-                (opt_record(),),
-                (opt_record(flags=0x8000),),
-                (opt_record(700, flags=0x8000),),
-            )
-        ]
-        for wire, reply in zip(wires, replies(wires, over_tcp=over_tcp), strict=True):
-            check(wire, reply, over_tcp=over_tcp)
+    options = ((), (opt_record(),), (opt_record(flags=0x8000),), (opt_record(700, flags=0x8000),))
+    wires = [
+        query(case, dns.rdatatype.from_text(rdtype), records=records)
+        for rdtype in ("NS", "DS", "A", "AAAA", "TXT", "MX", "PTR", "SRV", "SOA", "CNAME", "ANY", "TYPE65280")
+        for records, case in zip(options, (name, name.swapcase()) * 2, strict=True)
+    ]
+    for wire, reply in zip(wires, replies(wires, over_tcp=over_tcp), strict=True):
+        check(wire, reply, over_tcp=over_tcp)
 
 
 @pytest.mark.uncovered
@@ -217,8 +199,7 @@ def test_answers_of_every_size_over_udp(name: str, rdtype: str) -> None:
 
 
 @pytest.mark.uncovered
-@pytest.mark.parametrize("count", [200, 700, 1100])
-@pytest.mark.parametrize("octets", range(3))
+@pytest.mark.parametrize(("count", "octets"), [(200, 0), (700, 1), (1100, 2)])
 def test_the_largest_answers_over_tcp(count: int, octets: int) -> None:
     """Names beyond the reach of a compression pointer, and records too long for any message."""
     records = many_nameservers(count, "huge.zone.example")

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,21 +57,34 @@ class Site:
         wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
 
 
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    check_often(monkeypatch)
-    monkeypatch.setattr(serial_watch, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(zone_metrics, "POLL_SECONDS", 0.1)
+@contextmanager
+def opened(folder: Path) -> Iterator[Site]:
     address = free_address("127.0.0.2")
-    with ExitStack() as stack:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        check_often(patch)
+        patch.setattr(serial_watch, "POLL_SECONDS", 0.1)
+        patch.setattr(zone_metrics, "POLL_SECONDS", 0.1)
         on = stack.enter_context(
-            service_on("knot", tmp_path, secondaries=[Secondary(HOST, *address)], publish_wait_ms=0)
+            service_on("knot", folder, secondaries=[Secondary(HOST, *address)], publish_wait_ms=0)
         )
-        second = stack.enter_context(secondary("knot", tmp_path / "second", of=on.primary, address=address))
+        second = stack.enter_context(secondary("knot", folder / "second", of=on.primary, address=address))
         on.service.add_user()
-        site = Site(on, second, tmp_path / "main.key")
+        site = Site(on, second, folder / "main.key")
         site.publish("first")
         yield site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with opened(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def kept_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A site for tests that leave the zone without problems."""
+    with opened(tmp_path_factory.mktemp("kept")) as found:
+        yield found
 
 
 def test_a_zone_without_problems(site: Site) -> None:
@@ -152,16 +165,16 @@ def test_a_frozen_primary(site: Site) -> None:
     assert site.status(well=True)["fence"] == "as_left"
 
 
-def test_a_wrong_key(site: Site) -> None:
-    good = site.key_file.read_text()
-    site.key_file.write_text(fresh_key("any").secret.reveal())
-    zone = site.status(well=False)
+def test_a_wrong_key(kept_site: Site) -> None:
+    good = kept_site.key_file.read_text()
+    kept_site.key_file.write_text(fresh_key("any").secret.reveal())
+    zone = kept_site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["key"]
     assert (zone["primary"]["standing"], zone["fence"]) == ("current", "unknown")
     assert zone["secondaries"][0]["standing"] == "current"
-    site.key_file.write_text(good)
+    kept_site.key_file.write_text(good)
     # The worker may have used the wrong key meanwhile.
-    wait_until(lambda: bool(site.on.service.operator("zone", "status", expect=None)["well"]))
+    wait_until(lambda: bool(kept_site.on.service.operator("zone", "status", expect=None)["well"]))
 
 
 def test_a_missing_key_file(site: Site) -> None:
@@ -177,27 +190,29 @@ def test_a_stopped_primary(site: Site) -> None:
     assert [each["what"] for each in zone["wrong"]] == ["unreachable"]
 
 
-def test_a_frozen_secondary(site: Site) -> None:
-    site.second.freeze()
-    zone = site.status(well=False)
+def test_a_frozen_secondary(kept_site: Site) -> None:
+    kept_site.second.freeze()
+    zone = kept_site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["secondary_away"]
-    site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 0)
-    assert f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}' not in site.on.service.metrics()
-    site.second.thaw()
-    site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 1)
-    site.status(well=True)
+    kept_site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 0)
+    assert (
+        f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}' not in kept_site.on.service.metrics()
+    )
+    kept_site.second.thaw()
+    kept_site.wait_for_metric(f'sublet_name_server_up{{role="secondary",server="{HOST}",zone="{ZONE}"}}', 1)
+    kept_site.status(well=True)
 
 
-def test_a_secondary_that_does_not_follow(site: Site) -> None:
-    control = ["knotc", "-b", "-s", f"{site.second.folder}/r/knot.sock"]
-    site.second.run([*control, "zone-freeze", ZONE])
-    site.publish("second")
+def test_a_secondary_that_does_not_follow(kept_site: Site) -> None:
+    control = ["knotc", "-b", "-s", f"{kept_site.second.folder}/r/knot.sock"]
+    kept_site.second.run([*control, "zone-freeze", ZONE])
+    kept_site.publish("second")
     lag = f'sublet_secondary_lag_seconds{{server="{HOST}",zone="{ZONE}"}}'
-    wait_until(lambda: site.on.service.metrics()[lag] > 0)
-    assert [each["what"] for each in site.status(well=False)["wrong"]] == ["secondary_behind"]
-    site.second.run([*control, "zone-thaw", ZONE])
-    site.wait_for_metric(lag, 0)
-    site.status(well=True)
+    wait_until(lambda: kept_site.on.service.metrics()[lag] > 0)
+    assert [each["what"] for each in kept_site.status(well=False)["wrong"]] == ["secondary_behind"]
+    kept_site.second.run([*control, "zone-thaw", ZONE])
+    kept_site.wait_for_metric(lag, 0)
+    kept_site.status(well=True)
 
 
 def test_a_rebuilt_primary_and_its_secondary_are_repaired(site: Site) -> None:
@@ -287,10 +302,10 @@ def test_waiting_names_are_counted(site: Site) -> None:
     ids="_and_".join,
 )
 def test_a_publication_during_the_status_is_not_reported_as_foreign(
-    site: Site, moments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    kept_site: Site, moments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name is published between the reads of the database and of the fence; the new fence is not a foreign change."""
-    service = site.on.service
+    service = kept_site.on.service
     token = service.issue_token("ada@example.org")
     numbers = itertools.count()
     left = list(moments)
@@ -312,6 +327,6 @@ def test_a_publication_during_the_status_is_not_reported_as_foreign(
         return found
 
     monkeypatch.setattr(zone_probe, "read_fence", look)
-    zone = site.status(well=True)
+    zone = kept_site.status(well=True)
     assert zone["fence"] == "as_left"
     assert next(numbers) == len(moments)

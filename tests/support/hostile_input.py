@@ -57,12 +57,12 @@ class Target:
 
 def prepare(service: RunningService) -> Target:
     """Prepare the target of hostile requests: `blog.example.test`, a ticket, and 1,000 credits."""
-    domain = service.add_domain("example.test")
+    domain_id = service.add_domain("example.test")
     user = service.add_user(credit_count=1000)
     service.register(user, "blog.example.test", nameservers=["ns1.provider.example"])
     opened = service.call(user, "POST", "/support/tickets", {"subject": "Hello", "message": "What is glue?"})
     assert opened.status_code == 201
-    return Target(service, user, domain["id"])
+    return Target(service, user, domain_id)
 
 
 MOVED_BY_TIME = {"last_used_at", "last_used_from", "due_at", "loss_at", "seen_at", "made_at", "losses"}

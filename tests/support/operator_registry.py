@@ -24,6 +24,7 @@ from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
 from support.databases import on_postgresql, registry_address, template
+from support.reading import reading, writing_sqlite
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,10 +78,14 @@ class Registry:
         return self.write(verb, OPERATOR, *args, **kwargs)
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.use(lambda database: database.read(fn, *args, **kwargs))
+        with reading(self.url) as connection:
+            return fn(Tx(connection, self.now), *args, **kwargs)
 
     def write(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.use(lambda database: database.write(fn, *args, **kwargs))
+        if not self.url.startswith("sqlite:"):
+            return self.use(lambda database: database.write(fn, *args, **kwargs))
+        with writing_sqlite(self.url) as connection:
+            return fn(Tx(connection, self.now), *args, **kwargs)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return all rows of all tables, to check that a refusal changed nothing."""

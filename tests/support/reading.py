@@ -1,4 +1,4 @@
-"""Reading transactions of registries that a service uses at the same time.
+"""Transactions of registries that a service uses at the same time.
 
 All registries of a process share one engine for each kind of database, because an engine compiles each statement once: the doctor's
 statements take half a second.
@@ -30,6 +30,20 @@ def reading(url: str) -> Iterator[Connection]:
         with engine.connect() as connection, connection.begin() as transaction:
             yield connection
             transaction.rollback()
+    finally:
+        _url.reset(token)
+
+
+@contextmanager
+def writing_sqlite(url: str) -> Iterator[Connection]:
+    """Open a writing transaction of an SQLite registry, and commit it at the end."""
+    token = _url.set(url)
+    try:
+        with _sqlite().connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_autocheckpoint=0")  # as in the service
+            connection.rollback()
+            with connection.execution_options(begin_immediate=True).begin():
+                yield connection
     finally:
         _url.reset(token)
 

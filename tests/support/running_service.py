@@ -24,19 +24,27 @@ import httpx
 import structlog
 from typer.testing import CliRunner
 
+from sublet.accounts.tokens.issue import issue_token
+from sublet.accounts.users import add_user
+from sublet.audit import Actor
 from sublet.cli.main import app as command_line
+from sublet.cli.session import operator_name
 from sublet.config import Settings
-from sublet.db import Tx, open_database
+from sublet.credits.entries import grant_credits
+from sublet.db import Tx, open_database, utc_now
 from sublet.dns.types import DsRecord
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
+from sublet.platform_domains.offers import offer_mode
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.restrictions import SCOPES
 from sublet.service.roles import Addresses, run_service
+from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 from support.child_keys import parse_dsset
 from support.declared_members import refuse_undeclared
-from support.reading import reading
+from support.reading import reading, writing_sqlite
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -67,6 +75,11 @@ class MovableClock:
     def monotonic(self) -> float:
         """Return the seconds of the service's monotonic clock."""
         return time.monotonic() + self._passed.total_seconds()
+
+
+def _operator() -> Actor:
+    """Return the actor of the operator's commands."""
+    return Actor(kind="operator", name=operator_name())
 
 
 LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
@@ -114,14 +127,23 @@ class RunningService:
         return json.loads(answer) if answer.strip() else None
 
     def add_user(
-        self, email: str = "ada@example.org", *, credit_count: int = 0, **options: str
+        self, email: str = "ada@example.org", *, credit_count: int = 0, free_quota: str | None = None
     ) -> Registrant:
-        """Add a user with a token of all scopes, by default without credits."""
-        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
-        user = self.operator("user", "add", email, "--name", email.partition("@")[0], *words)
-        if credit_count:
-            self.operator("credits", "grant", email, "--credits", str(credit_count), "--reason", "test")
-        return Registrant(user["id"], email, self.issue_token(email), user["organization"])
+        """Add a user with a token of all scopes, by default without credits.
+
+        The verbs run in this process: commands for the thousands of users of the tests would take minutes.
+        """
+
+        def verbs(tx: Tx) -> Registrant:
+            actor, quota = _operator(), None if free_quota is None else int(free_quota)
+            member = add_user(tx, actor, email, email.partition("@")[0], free_quota=quota)
+            if credit_count:
+                grant_credits(tx, actor, email, credit_count, "test")
+            secret = issue_token(tx, actor, email, "test").secret.reveal()
+            organization = {"id": member.organization.id, "slug": member.organization.slug}
+            return Registrant(member.user.id, email, secret, organization)
+
+        return self._write_as_operator(verbs)
 
     def metrics(self) -> dict[str, float]:
         """Return the service's metrics by name and labels."""
@@ -132,8 +154,10 @@ class RunningService:
 
     def issue_token(self, email: str, *scopes: str) -> str:
         """Issue a token with these scopes, by default all."""
-        words = [word for scope in scopes for word in ("--scope", scope)]
-        return str(self.operator("token", "issue", email, "--name", "test", *words)["token"])
+        issued = self._write_as_operator(
+            lambda tx: issue_token(tx, _operator(), email, "test", scopes=scopes)
+        )
+        return issued.secret.reveal()
 
     def token_for(self, who: Registrant | str, organization_id: int, **members: Any) -> str:
         """Create a token with all scopes for an organization, and return its secret."""
@@ -142,23 +166,22 @@ class RunningService:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["secret"])
 
-    def add_domain(self, domain: str = "example.test", *options: str) -> dict[str, Any]:
-        """Add a platform domain with the modes free and plus (10 credits)."""
-        added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)
-        self.operator(
-            "domain",
-            "offer",
-            domain,
-            "--mode",
-            "plus",
-            "--price",
-            "10",
-            "--renewal-price",
-            "10",
-            "--period-days",
-            "365",
-        )
-        return dict(added)
+    def add_domain(self, domain: str = "example.test", *options: str) -> int:
+        """Add a platform domain with the modes free and plus (10 credits), and return its id. `options` are those of the command."""
+        if options:
+            added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)["id"]
+        else:
+            named = {"public_name": domain.title()}
+            added = self._write_as_operator(
+                lambda tx: (
+                    add_platform_domain(
+                        tx, _operator(), domain, named, names_held=list_unreleased_names
+                    ).platform_domain.id
+                )
+            )
+        terms = {"price_credits": 10, "renewal_price_credits": 10, "period_days": 365}
+        self._write_as_operator(lambda tx: offer_mode(tx, _operator(), domain, "plus", **terms))
+        return int(added)
 
     def call(
         self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
@@ -229,10 +252,20 @@ class RunningService:
             return fn(Tx(connection, self.clock()))
 
     def write(self, fn: Callable[[Tx], R]) -> R:
-        """Run a function in a writing transaction, to make changes that no verb makes."""
+        """Run a function in a writing transaction of the service's own kind, at its time, to make changes that no verb makes."""
+        return self._write(fn, self.settings.database_url, self.clock)
 
+    def _write_as_operator(self, fn: Callable[[Tx], R]) -> R:
+        """Run verbs with the database and the clock of the operator's commands, on SQLite with statements that are compiled once."""
+        url = self.environment.get("SUBLET_DATABASE_URL", self.settings.database_url)
+        if not url.startswith("sqlite:"):
+            return self._write(fn, url, utc_now)
+        with writing_sqlite(url) as connection:
+            return fn(Tx(connection, utc_now()))
+
+    def _write(self, fn: Callable[[Tx], R], url: str, clock: Callable[[], datetime]) -> R:
         async def run() -> R:
-            database = open_database(self.settings.database_url, self.clock, may_lose_writes=True)
+            database = open_database(url, clock, may_lose_writes=True)
             try:
                 return await database.write(fn)
             finally:

@@ -41,6 +41,7 @@ PRICE_FAULTS: list[tuple[type[Refusal], Callable[[Payable], Payable]]] = [
 ]
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("count", range(1, len(PRICE_FAULTS) + 1))
 @pytest.mark.parametrize("verb", ["renew", "restore"])
 def test_errors_of_the_price_are_checked_in_order(registry: Registry, verb: str, count: int) -> None:

@@ -48,6 +48,7 @@ def told(registry: Registry) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.whole_on_postgresql
 def test_each_holder_gets_one_mail_and_no_name_is_lost_before_the_date(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=("ns1.example.org",))
     registry.register("music.example.test")

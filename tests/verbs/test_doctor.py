@@ -862,6 +862,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> None:
     if busy.read(lambda tx: tx.connection.dialect.name) == "postgresql":
         pytest.skip("PostgreSQL stores no such values")
@@ -876,11 +877,13 @@ def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> 
     assert busy.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_ids_that_would_be_assigned_again_are_found(busy: Registry) -> None:
     found = found_after(busy, lambda tx: number_was_given(tx, "tokens", 1))
     assert [(each.invariant, each.object_id) for each in found] == [("ids_are_new", "tokens")]
 
 
+@pytest.mark.whole_on_postgresql
 def test_names_overdue_for_up_to_five_minutes_are_no_violation(busy: Registry) -> None:
     busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == []
@@ -896,6 +899,7 @@ def test_a_coupon_may_be_for_the_first_of_two_free_terms_at_one_instant(registry
     assert found.invariant == "coupon_use_has_its_term"
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_doctor_changes_nothing(busy: Registry) -> None:
     before = busy.dump()
     assert busy.doctor() == []
@@ -918,6 +922,7 @@ def test_secrets_that_users_write_into_their_texts_break_no_invariant(registry: 
     assert [each for each in registry.doctor() if each.invariant == "audit_has_no_secret"] == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_revoked_token_in_a_reason_breaks_no_invariant(registry: Registry) -> None:
     issued = registry.write(issue_token, OPERATOR, "1", "laptop")
     because = replace(OPERATOR, reason=f"for {issued.secret.reveal()}")

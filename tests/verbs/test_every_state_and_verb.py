@@ -95,6 +95,7 @@ def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
             registry.write(compare_some, asker, STATES[first : first + CHUNK])
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_test_covers_every_state(registry: Registry) -> None:
     """The facts include each status, and each other condition both true and false."""
     ids = registry.register("a.example.test").id

@@ -58,6 +58,7 @@ def test_a_user_joins_with_the_code(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_an_unknown_address_gets_an_account(registry: Registry) -> None:
     organization_id = share(registry)
     invite(registry, organization_id, EVE)

@@ -25,6 +25,7 @@ MODERN, GREEK = f"modern.{ZONE}", f"\u03bf\u03bf.{ZONE}"
 MIXED = f"g\u043e\u043egle.{ZONE}"  # Latin with two Cyrillic letters
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("held", "alike"),
     [(SCOPE, CYRILLIC), (f"oo.{ZONE}", GREEK), (GREEK, f"\u043e\u043e.{ZONE}")],
@@ -95,6 +96,7 @@ def test_an_operator_may_allow_mixed_scripts(registry: Registry) -> None:
     registry.register(f"p\u0430ypal.{ZONE}")
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("label", ["g\u043e\u043egle", "admin"])
 def test_a_name_held_already_is_kept(registry: Registry, label: str) -> None:
     """Names registered before these rules existed can be changed, renewed, deleted and restored."""

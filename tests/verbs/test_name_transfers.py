@@ -242,6 +242,7 @@ def test_the_changes_that_end_a_pending_transfer(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_end_of_a_name_ends_its_transfer(registry: Registry) -> None:
     held = registry.register(SHOP)
     registry.live(days=390)

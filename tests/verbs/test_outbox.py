@@ -201,6 +201,7 @@ def test_the_longest_pause_is_kept(registry: Registry) -> None:
     assert claimed(registry).id == mail_id
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_reference_can_be_mailed_once(registry: Registry) -> None:
     put(registry, "once")
     with pytest.raises(IntegrityError):

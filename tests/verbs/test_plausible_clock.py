@@ -54,6 +54,7 @@ def test_the_bounds_of_a_plausible_clock(since_newest: timedelta, *, plausible: 
     assert implausible_clock_reason(None, START + since_newest) is None
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("swept", [False, True], ids=["never swept", "swept"])
 @pytest.mark.parametrize("wrong", [AHEAD_MAX + TICK, -BEHIND_MAX - TICK], ids=["ahead", "behind"])
 @pytest.mark.parametrize("verb", VERBS)

@@ -177,6 +177,7 @@ def test_glue_of_removed_hosts_is_removed_from_the_zone(registry: Registry) -> N
     assert (_zone(registry), _owners(registry, held.id)) == ([], frozenset())
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_zone_of_any_size_is_published_again(registry: Registry) -> None:
     found = registry.register("shop.example.test", nameservers=("ns1.example.org",))
     registry.write(store.republish, [*range(found.id, found.id + 70_000)])

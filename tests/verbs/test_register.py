@@ -191,6 +191,7 @@ FAULTS: list[Fault] = [
 ]
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("count", range(1, len(FAULTS) + 1), ids=lambda count: FAULTS[count - 1][0].__name__)
 def test_errors_are_checked_in_order(registry: Registry, count: int) -> None:
     command = PAID
@@ -252,6 +253,7 @@ def test_an_invalid_coupon_is_reported_with_the_other_fields(registry: Registry)
     assert [each.code for each in caught[0].errors] == ["nameserver_invalid", "coupon_invalid"]
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("command", "codes"),
     [

@@ -34,6 +34,7 @@ def remove(registry: Registry, organization_id: int, name: str, by: str = "ann")
     registry.write(remove_member, registry.actor(by), str(organization_id), member)
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.uncovered
 @pytest.mark.parametrize("role", ["owner", "member", "billing", "viewer"])
 def test_an_owner_removes_any_member_and_every_member_may_leave(registry: Registry, role: str) -> None:
@@ -83,6 +84,7 @@ def test_refusals(registry: Registry) -> None:
         remove(registry, organization_id, "ben")
 
 
+@pytest.mark.whole_on_postgresql
 def test_another_member_becomes_owner_when_the_last_owner_is_deleted(registry: Registry) -> None:
     registry.add_user("cleo")
     organization_id = share(registry, ben="viewer", cleo="member")

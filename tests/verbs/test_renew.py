@@ -51,6 +51,7 @@ def test_an_expired_name_is_renewed_from_its_old_expiry(registry: Registry) -> N
     assert registry.subdomain(held.id).expires_at == START + timedelta(days=730)
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("after", [-1, 0, 1])
 def test_a_renewal_at_the_second_of_expiry_counts_from_it(registry: Registry, after: int) -> None:
     held = registry.register(SHOP, registration_mode="plus")
@@ -94,6 +95,7 @@ def test_the_operator_renews_at_any_time_without_a_charge(registry: Registry) ->
     assert registry.doctor() == []
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.uncovered
 def test_the_operator_renews_in_the_trash_so_that_it_can_be_restored(registry: Registry) -> None:
     registry.register(SHOP)
@@ -114,6 +116,7 @@ def test_a_purged_name_is_not_renewed(registry: Registry) -> None:
         registry.write(operator_renew, OPERATOR, str(held.id))
 
 
+@pytest.mark.whole_on_postgresql
 def test_only_the_operator_renews_a_name_of_the_mode_admin(registry: Registry) -> None:
     """A user's renewal is refused, and mails and answers say to ask the operator (spec, part 2; docs/spec-choices.md)."""
     held = registry.register_by_operator(SHOP)

@@ -20,6 +20,7 @@ def is_valid(registry: Registry, secret: Secret) -> bool:
     return True
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(("overlap_seconds", "lasts_seconds"), [(None, 3600), (60, 60), (86_400, 86_400)])
 def test_the_former_secret_is_valid_for_the_overlap(
     registry: Registry, overlap_seconds: int | None, lasts_seconds: int

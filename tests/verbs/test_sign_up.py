@@ -146,6 +146,7 @@ def test_an_address_gets_one_code_a_minute_and_five_an_hour(registry: Registry) 
     assert len(texts(registry)) == 6
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -> None:
     for number in range(3):
         wish(registry, f"a{number}@example.org", network="192.0.2.0/24")
@@ -228,6 +229,7 @@ def test_a_sign_up_gets_no_advice_for_the_operator(registry: Registry) -> None:
     assert "sublet" not in refused[0].message
 
 
+@pytest.mark.whole_on_postgresql
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(
     registry: Registry,
 ) -> None:

@@ -57,6 +57,7 @@ def _in_zone(registry: Registry) -> set[str]:
     return {name for name, view in registry.read(view_zones, names).items() if name in view.records}
 
 
+@pytest.mark.whole_on_postgresql
 def test_all_names_leave_the_zone_and_exactly_these_return(registry: Registry, names: dict[str, int]) -> None:
     before = {name: registry.subdomain(of) for name, of in names.items()}
     statuses = _statuses(registry, names)

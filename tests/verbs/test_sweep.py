@@ -130,6 +130,7 @@ def test_a_renewed_name_gets_new_dates(registry: Registry) -> None:
     assert registry.live(days=30) == Counter(["expires_in_7_days", "expires_in_1_day", "expired"])
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_renewal_in_grace_is_not_swept_away(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     registry.live(days=394)
@@ -140,6 +141,7 @@ def test_a_renewal_in_grace_is_not_swept_away(registry: Registry) -> None:
     assert found.expires_at == name.expires_at + 365 * DAY
 
 
+@pytest.mark.whole_on_postgresql
 def test_after_an_outage_only_the_last_reminder_is_mailed(registry: Registry) -> None:
     name = registry.register(NAME)
     registry.live(days=334)
@@ -153,6 +155,7 @@ def test_after_an_outage_only_the_last_reminder_is_mailed(registry: Registry) ->
     assert set(reached(registry, name.id)) == {kind for kind, days in LIFE.items() if days <= 364}
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_user_with_reminders_off_gets_none(registry: Registry) -> None:
     registry.write(lambda tx: update_user(tx, registry.users["ann"], reminders=False))
     name = registry.register(NAME)
@@ -429,6 +432,7 @@ def changed_rows(registry: Registry, before: Dump) -> int:
     return len({*map(repr, before["subdomains"])} - {*map(repr, registry.dump()["subdomains"])})
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.uncovered
 @pytest.mark.parametrize("count", [3, 3000])
 def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(

@@ -169,6 +169,7 @@ def test_a_name_is_available_exactly_if_a_registration_succeeds(registry: Regist
     }
 
 
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("label", "modes"),
     [
@@ -210,6 +211,7 @@ def test_the_date_is_shown_to_the_holder_only(registry: Registry) -> None:
         assert ask(registry, f"{label}.{ZONE}").available_at is None
 
 
+@pytest.mark.whole_on_postgresql
 def test_the_name_is_free_on_the_shown_date(registry: Registry) -> None:
     held = registry.register(f"shop.{ZONE}")
     registry.write(delete, registry.actor(), f"shop.{ZONE}")
