@@ -135,12 +135,14 @@ def test_offers_and_settings_of_a_registrant_change_nothing(world: RdapWorld) ->
         found["events"] = found["events"][:-1]
         return found
 
-    before, service = shown(), world.service
-    service.add_user("bob@example.org")
-    path = "/subdomains/offered.example.test"
-    offered = service.call(world.ada, "POST", f"{path}/transfer", {"to": "bob@example.org"})
-    assert offered.status_code == 201, offered.text
-    assert shown() == before
+    before, service, path = shown(), world.service, "/subdomains/offered.example.test"
+    renewed = service.call(world.ada, "PUT", f"{path}/auto-renew", {"enabled": True, "max_credits": 5})
+    assert (renewed.status_code, shown()) == (200, before)
+    bob = service.add_user("bob@example.org")
+    offered = service.call(world.ada, "POST", f"{path}/transfer", {"to": bob.email})
+    assert (offered.status_code, shown()) == (201, before)
+    accepted = service.call(bob, "POST", f"/transfers/{offered.json()['transfer']['id']}/accept")
+    assert (accepted.status_code, shown()) == (200, before)
 
 
 def test_a_nameserver_with_glue(world: RdapWorld) -> None:
@@ -165,6 +167,7 @@ def test_the_entities_and_the_help(world: RdapWorld) -> None:
         check_answer("entity", {**found, "events": found["events"]})
         assert (found["handle"], found["roles"]) == (handle, [role])
         assert contact in found["vcardArray"][1]
+        assert world.get(f"entity/{handle.upper()}").json()["handle"] == handle, "whoisit sends it so"
     assert world.get(f"entity/{world.ada.id}").status_code == 404
     assert world.get("entity/ada@example.org").status_code == 404
     answer = world.get("help").json()

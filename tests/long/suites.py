@@ -22,6 +22,7 @@ from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
+from long.fuzzing.rdap import RDAP
 from long.fuzzing.scenario import HOSTILE_INPUT
 from long.health.cost import COST
 from long.health.judges import JUDGED
@@ -67,6 +68,7 @@ SCENARIOS = (
     RECORD_RULES,
     ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
+    RDAP,
     SPELLINGS,
     TERRAFORM,
     ANSIBLE,

@@ -11,6 +11,8 @@ from sublet.config import (
     REMOVED_SETTINGS,
     Settings,
     SettingsError,
+    abuse_contact,
+    contact_url,
     load_settings,
     operator_address,
     parse_dns_servers,
@@ -58,6 +60,45 @@ def test_the_file_is_named_by_the_argument_or_the_environment(tmp_path: Path) ->
 def test_unknown_settings_in_a_file_are_refused_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=name):
         load_settings(_file(tmp_path, f"{name} = 1\n"), {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "contact", "url"),
+    [
+        ({}, "", ""),
+        ({"site_contact": "hello@example.net"}, "hello@example.net", "mailto:hello@example.net"),
+        ({"site_contact": "https://example.net/@us"}, "https://example.net/@us", "https://example.net/@us"),
+        (
+            {"site_contact": "https://example.net/", "abuse_contact": "abuse@example.net"},
+            "abuse@example.net",
+            "mailto:abuse@example.net",
+        ),
+    ],
+)
+def test_reports_of_abuse_go_to_the_contact_if_there_is_no_address_for_them(
+    settings: dict[str, str], contact: str, url: str
+) -> None:
+    found = abuse_contact(Settings(**settings))  # type: ignore[arg-type] # texts all
+    assert (found, contact_url(found)) == (contact, url)
+
+
+@pytest.mark.parametrize("name", ["site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "example.net",
+        "ftp://example.net/",
+        "https://",
+        "https:///x",
+        "https://a.example/ b",
+        "https://a.example/\nExpires: x",
+        "a b@example.net",
+    ],
+)
+def test_contacts_and_pages_are_addresses(name: str, text: str) -> None:
+    """security.txt and the pages show them: a line break would start a field of its own."""
+    with pytest.raises(SettingsError, match=f"^{name}: "):
+        Settings(**{name: text})  # type: ignore[arg-type] # a text
 
 
 @pytest.mark.parametrize(

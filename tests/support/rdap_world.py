@@ -214,7 +214,7 @@ def draw_request(random_: random.Random, world: RdapWorld) -> tuple[str, dict[st
         if random_.random() < 0.5:
             place = random_.randrange(len(name) + 1)
             name = name[:place] + random_.choice((*_PIECES, "ü", "A", "-", "_")) + name[place:]
-        path = f"{random_.choice(('domain', 'nameserver', 'entity'))}/{quote(name, safe='%')}"
+        path = f"{random_.choice(('domain', 'domain', 'domain', 'nameserver', 'entity'))}/{quote(name, safe='%')}"
     elif kind < 0.9:
         path = "/".join(quote(random_.choice(_PIECES), safe="%") for _ in range(random_.randint(1, 4)))
     else:

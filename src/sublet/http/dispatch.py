@@ -87,7 +87,7 @@ class Resource:
         self._log_request = choose_request_log(context.settings)
         # A path parameter of an open operation may be a secret, so the log gets the path with the parameters' names instead of their values.
         # `without_codes` hides codes in the other paths, also in paths that don't exist.
-        self._logged_path = next((each.path for each in methods.values() if each.is_open), "")
+        self._logged_path = next((each.full_path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, count it and log it. An unexpected exception is logged in full and answered without details."""

@@ -18,8 +18,8 @@ from sublet.rdap.shapes import (
     RdapObjectT,
     Service,
 )
-from sublet.rdap.store import PUBLIC_NAME, SERVED_GLUE
-from sublet.subdomains.naming import canonical_domain
+from sublet.rdap.store import DOMAINS_AMONG, PUBLIC_NAME
+from sublet.subdomains.naming import canonical_domain, registrable_name
 
 RDAP = Surface(
     shapes.PREFIX,
@@ -75,7 +75,10 @@ async def rdap_nameserver(call: OpenCall[None]) -> Answer[Nameserver]:
         host = parse_host_name(call.path["host"])
     except InvalidName as error:
         raise InvalidRequest(str(error)) from None
-    found = await call.context.db.fetch(SERVED_GLUE, names=[host, *ancestors(host)])
+    db = call.context.db
+    domains = await db.fetch(DOMAINS_AMONG, names=list(ancestors(host)))
+    names = [await db.fetch(PUBLIC_NAME, name=registrable_name(host, each)) for each in domains]
+    found = (each for name in names if name is not None for each in name.served.glue)
     glue = next((each for each in found if each.host == host), None)
     if glue is None:
         raise _not_found()
@@ -87,7 +90,7 @@ async def rdap_nameserver(call: OpenCall[None]) -> Answer[Nameserver]:
 async def rdap_entity(call: OpenCall[None]) -> Answer[Entity]:
     """Show the operator, or the contact for reports of abuse."""
     service = _service(call)
-    entity = service.entities.get(call.path["handle"])
+    entity = service.entities.get(call.path["handle"].lower())
     if entity is None:
         raise _not_found()
     return _answer(call, service, entity)
