@@ -77,7 +77,9 @@ def test_records_of_every_type_are_published_changed_repaired_and_removed(
     wait_until(lambda: served(on) == owners(*left, new) | {(f"by-hand.{NAME}", "TXT")})
 
     below = service.call(ada, "PUT", f"{path}/records", {"records": [{**SETS[-1], "name": "*"}]}).json()
-    assert below["provisioning"]["status"] == "published", "nothing at the name itself, and a wildcard below it"
+    assert below["provisioning"]["status"] == "published", (
+        "nothing at the name itself, and a wildcard below it"
+    )
     cleared = service.call(ada, "PUT", f"{path}/records", {"records": []}).json()
     assert cleared["provisioning"]["status"] == "none", cleared
     assert served(on) == {(f"by-hand.{NAME}", "TXT")}
