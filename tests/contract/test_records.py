@@ -72,6 +72,8 @@ def test_records_are_replaced_changed_and_removed(shop: RunningService, user: Re
         gone = shop.call(user, "DELETE", f"{path}/%2A/txt")
         assert gone.json()["records"] == [SITE, TEXT]
     assert shop.call(user, "GET", f"{path}?name=@").json()["records"] == [SITE]
+    assert shop.call(user, "GET", f"{path}?name={fqdn.upper()}.").json()["records"] == [SITE]
+    assert shop.call(user, "GET", f"{path}?name=-.-").json()["records"] == []
     assert shop.call(user, "GET", f"{path}?type=txt").json()["records"] == [TEXT]
     cleared = shop.call(user, "PUT", path, {"records": []})
     assert cleared.json()["records"] == []
