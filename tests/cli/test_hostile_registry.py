@@ -37,6 +37,7 @@ WRITTEN = {
     "organizations": "name",
     "passkeys": "name",
     "sessions": "user_agent",
+    "subdomains": "records",
     "tickets": "subject",
     "tokens": "name",
     "users": "name",
@@ -69,6 +70,7 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
     url = f"sqlite:///{tmp_path}/registry.db"
     with running_service(url, signup="open", organizations_per_user=100) as running:
         running.add_domain()
+        running.operator("domain", "edit", "example.test", "--records", "on")
         yield running
 
 
@@ -97,7 +99,12 @@ def write_everywhere(
         call = who.call if isinstance(who, Browser) else lambda *sent: service.call(ada, *sent)
         answer = call(method, path, body)
         assert answer.status_code in (200, 201), (path, answer.text)
-    # An address or a key with such a text is stored or refused.
+    # A record, an address or a key with such a text is stored or refused.
+    sent_records = {
+        "fqdn": f"text-{number}.example.test",
+        "records": [{"name": "@", "type": "TXT", "values": [text]}],
+    }
+    assert service.call(ada, "POST", "/subdomains", sent_records).status_code in (201, 422), text
     headers = {"user-agent": text.encode("ascii", "ignore").decode().strip()}
     for method, path, sent in (
         (
@@ -159,7 +166,7 @@ def test_each_erased_text_is_written_or_not_chosen_by_users() -> None:
 
 
 def test_no_text_of_a_user_stops_doctor_backup_or_restore(service: RunningService, tmp_path: Path) -> None:
-    ada = service.add_user(ADA, free_quota="99")
+    ada = service.add_user(ADA, free_quota="199")
     browser = signed_in(service, ADA)
     texts = (*HOSTILE, ada.token, digest(ada.token), f"x{ada.token}y", TOKEN_LIKE)
     for number, text in enumerate(texts, 1):

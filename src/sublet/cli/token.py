@@ -57,8 +57,8 @@ def issue(
         list[str] | None,
         Option(
             metavar="OWNER",
-            help="Only for the records at this owner, such as _acme-challenge. _acme-challenge.* stands for all that begin with "
-            "_acme-challenge. May be given several times.",
+            help="Only for the records at this owner; for a certificate _acme-challenge, with .* behind it for those below. "
+            "May be given several times.",
         ),
     ] = None,
     daily_credits: Annotated[
