@@ -595,7 +595,7 @@ def _parse_host_and_parameters(kind: str, numbers: list[str], words: list[str], 
         return absolute
     if kind not in ("HTTPS", "SVCB") or numbers[0] == "0":
         return None
-    found = {}
+    found: dict[str, str] = {}
     for each in parameters:
         matched = _PARAMETER.fullmatch(each)
         if matched is None or matched[1] not in _PARAMETERS or matched[1] in found:
@@ -645,14 +645,15 @@ def _strings(text: str) -> list[str]:
     """Return the strings of a TXT value, still with their escapes."""
     if not text.startswith('"'):
         return [text]
-    strings, at = [], 0
+    strings: list[str] = []
+    at = 0
     while at < len(text):
         found = _QUOTED.match(text, at)
         if found is None:
             raise ValueError(
                 f"`{_shown(text)}` has a quotation mark too few, or text outside of quotation marks. Put each string into quotation marks."
             )
-        strings.append(found[1])
+        strings.append(str(found[1]))
         at = found.end()
     return strings
 
@@ -676,12 +677,11 @@ def _absolute_host(kind: str, text: str, fqdn: str) -> str:
         return f"{parse_name(fqdn)}."
     if text == "." and kind != "CNAME":
         return text  # no mail, no service, or the owner itself
-    name = text.removesuffix(".")
-    if kind in ("MX", "SRV") or name.rpartition(".")[2].isdigit():
-        return f"{parse_host(text)}."
-    labels = _parse_labels(name)
-    if len(labels) == 1 and not text.endswith("."):
+    if "." not in text:
         raise ValueError(
             f"`{_shown(text)}` is a single label. Write the name out in full, or `@` for the name itself."
         )
-    return f"{'.'.join(labels)}."
+    name = text.removesuffix(".")
+    if kind in ("MX", "SRV") or name.rpartition(".")[2].isdigit():
+        return f"{parse_host(text)}."
+    return f"{'.'.join(_parse_labels(name))}."
