@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from registries import POSTGRESQL, SQLITE
 from speed import Results
 from workloads import WORKLOADS
@@ -134,6 +132,9 @@ def draw(all_results: Sequence[Results], folder: Path) -> list[str]:
 
 def _bars(title: str, keys: dict[str, str], all_results: Sequence[Results], path: Path) -> None:
     """Draw a horizontal bar for each key and registry."""
+    from matplotlib import rc_context  # noqa: PLC0415 - it takes a second in each process of the tests
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     figure = Figure(figsize=(9, 0.4 + 0.22 * len(keys) * (len(all_results) + 1)), layout="constrained")
     axes = figure.subplots()
     height = 1 / (len(all_results) + 1)

@@ -10,14 +10,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from sublet.surfaces import OPERATIONS
 from sublet_mcp.refusals import TOOLS, name_tools
 from support.running_service import DS, Registrant, RunningService
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 README = Path(__file__).resolve().parents[2] / "clients/mcp/README.md"
@@ -41,16 +43,20 @@ def _printed(program: str) -> tuple[list[str], list[str]]:
 
 
 @asynccontextmanager
-async def _session(service: RunningService, who: Registrant) -> AsyncIterator[Client]:
+async def _session(service: RunningService, who: Registrant) -> "AsyncIterator[Client]":
     """Start the server with the address and token in its configuration."""
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415 - it takes a second in each process of the tests
+
     (command,), variables = _printed("sublet-mcp")
     environment = dict(zip(variables, (service.base_url, who.token), strict=True))
     async with Client(StdioServerParameters(command=command, env=environment)) as client:
         yield client
 
 
-def _signed_in(service: RunningService, who: Registrant, home: Path) -> Client:
+def _signed_in(service: RunningService, who: Registrant, home: Path) -> "Client":
     """Sign in with `subletctl`, and return a client of the server that it starts."""
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415
+
     (command, *arguments), variables = _printed("subletctl")
     assert variables == []
     environment = {**os.environ, "XDG_CONFIG_HOME": str(home)}
@@ -59,7 +65,7 @@ def _signed_in(service: RunningService, who: Registrant, home: Path) -> Client:
     return Client(StdioServerParameters(command=command, args=arguments, env=environment))
 
 
-async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+async def _call(client: "Client", tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool, which must succeed."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
@@ -67,7 +73,7 @@ async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return dict(result.structured_content)
 
 
-async def _refusal(client: Client, tool: str, **arguments: Any) -> str:
+async def _refusal(client: "Client", tool: str, **arguments: Any) -> str:
     """Call a tool, which must fail, and return its sentences."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result.structured_content
