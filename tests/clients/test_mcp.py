@@ -138,7 +138,7 @@ def test_an_agent_registers_and_manages_a_name(service: RunningService) -> None:
     asyncio.run(story())
 
 
-async def _manage_records(client: Client, service: RunningService) -> None:
+async def _manage_records(client: "Client", service: RunningService) -> None:
     site = {"fqdn": "site.example.test"}
     await _call(client, "register_name", **site)
     www = {**site, "name": "www"}
