@@ -180,7 +180,9 @@ def test_a_form_is_accepted_although_the_publication_ended_meanwhile(
 def test_each_object_with_a_tag_lists_what_requests_change() -> None:
     for endpoint in API_OPERATIONS:
         if endpoint.has_etag:
-            (shown,) = (each.type for each in fields(endpoint.answer) if each.name != "ok")
+            shown: Any = endpoint.answer
+            if not shown.changed_by_requests:
+                (shown,) = (each.type for each in fields(endpoint.answer) if each.name != "ok")
             changed = set(shown.changed_by_requests)
             assert changed, endpoint.name
             assert changed <= {each.name for each in fields(shown)}, endpoint.name

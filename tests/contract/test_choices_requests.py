@@ -192,6 +192,7 @@ def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> N
     assert [each["credits"] for each in walk(shop, user, "/payments?limit=2", "payments")] == [4, 3, 2, 1, 1]
     domains = walk(shop, user, "/platform-domains?limit=1", "platform_domains")
     assert [each["domain"] for each in domains] == [
+        "records.test",
         "checked.test",
         "closed.test",
         "strict.test",

@@ -17,6 +17,7 @@ SCOPES = (
     "account:read",
     "subdomains:read",
     "subdomains:write",
+    "records:write",
     "credits:spend",
     "tickets:read",
     "tickets:write",
@@ -49,7 +50,7 @@ def test_a_scope_allows_its_endpoints_only(shop: RunningService, scope: str) -> 
 
 
 def test_the_scopes_of_the_routes() -> None:
-    """Decisions, "Tokens": account:read, subdomains:read and :write, tickets:read and :write, tokens:write, by path and method.
+    """Decisions, "Tokens": account:read, subdomains:read and :write, records:write, tickets:read and :write, tokens:write, by path and method.
 
     Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5, rule 2).
     """
@@ -67,6 +68,7 @@ def test_the_scopes_of_the_routes() -> None:
         of_names = ("/subdomains", "/availability", "/me/reminders", "/transfers", "/delegation-checks")
         noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
+        noun = "records" if "/records" in endpoint.path and right == "write" else noun
         is_of_tokens = endpoint.path.startswith(of_tokens_too) or endpoint.name == "delete_me"
         noun = "tokens" if is_of_tokens else noun
         is_of_members = endpoint.path.startswith("/organizations") and (

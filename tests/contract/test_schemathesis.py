@@ -20,6 +20,9 @@ EXAMPLES_AN_OPERATION = share(4, whole=50)
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})
 """What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
 
+REFUSALS_OF_BAD_DATA = [400, 401, 403, 404, 409, 413, 415, 422, 429]
+"""What a request that breaks the schema may be told. A list that is too long may make the body too long."""
+
 
 def write_config(document: dict[str, Any], path: Path) -> None:
     """Say for each operation which of the statuses that its own document declares may answer good data."""
@@ -38,6 +41,7 @@ def write_config(document: dict[str, Any], path: Path) -> None:
                 "[[operations]]",
                 f'include-name = "{method.upper()} {url}"',
                 f"checks.positive_data_acceptance.expected-statuses = {accepted}",
+                f"checks.negative_data_rejection.expected-statuses = {REFUSALS_OF_BAD_DATA}",
                 "",
             ]
     path.write_text("\n".join(lines))

@@ -151,7 +151,7 @@ def test_part_2_account_resources(shop: RunningService) -> None:
     assert isinstance(domain.pop("id"), int)
     assert domain == {
         "domain": "strict.test", "public_name": "Strict.Test", "description": "", "registration_open": True, "idn": True,
-        "dnssec_signed": False, "nameservers_min": 2, "nameservers_max": 3, "label_length_min": 4,
+        "dnssec_signed": False, "nameservers_min": 2, "nameservers_max": 3, "label_length_min": 4, "record_types": [],
         "renewal_window_days": 60, "grace_days": 30, "trash_days": 30,
     }  # fmt: skip
     assert modes == [

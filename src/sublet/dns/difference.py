@@ -11,13 +11,14 @@ SHOWN_MAX = 8
 """The maximum number of records that a sentence names. It only counts the others."""
 
 
-def describe_difference(name: str, desired: Iterable[Record], served: Iterable[Record]) -> str | None:
+def describe_difference(
+    name: str, desired: Iterable[Record], served: Iterable[Record], *, is_delegation: bool = True
+) -> str | None:
     """Return sentences about the missing, extra and different records in `served`; None if `desired` and `served` are equal.
 
-    All are records of `name`: a delegation (NS and DS at the name, glue at or below it), or records. Values are compared in wire form.
+    All are records of `name`: a delegation (NS and DS at the name, glue at or below it), or else any. Values are compared in wire form.
     """
     wanted, found = _by_value(desired), _by_value(served)
-    is_delegation = is_delegated([*wanted.values(), *found.values()])
     missing = [wanted[key] for key in wanted if key not in found]
     extra = [found[key] for key in found if key not in wanted]
     if wanted and not found:
@@ -35,12 +36,7 @@ def describe_difference(name: str, desired: Iterable[Record], served: Iterable[R
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return the served records of a name as a delegation with sorted glue; an empty one if there are no NS records.
-
-    Not checked: that the delegation is valid.
-    """
-    if not is_delegated(records):
-        return Delegation()
+    """Return the served records of a name as a delegation with sorted glue. Not checked: that the delegation is valid."""
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -63,11 +59,6 @@ def _ds(rdata: str) -> DsRecord:
 
 def _by_value(records: Iterable[Record]) -> dict[tuple[str, str, bytes], Record]:
     return {value_key(record): record for record in sorted(set(records))}
-
-
-def is_delegated(records: Iterable[Record]) -> bool:
-    """True if the records of a name are a delegation."""
-    return any(record.type == "NS" for record in records)
 
 
 def _named(record: Record, *, is_delegation: bool) -> str:

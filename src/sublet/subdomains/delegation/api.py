@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from sublet.dns.difference import is_delegated, served_delegation
+from sublet.dns.difference import served_delegation
 from sublet.dns.parent_servers import query_servers
 from sublet.dns.records import sets_of_records
+from sublet.dns.types import Delegation
 from sublet.errors import (
     RateLimited,
     SubdomainNotFound,
@@ -28,6 +29,7 @@ from sublet.operations.shapes import (
 )
 from sublet.subdomains.delegation.served import ServedReport, ServerVerdict, report_served
 from sublet.subdomains.delegation.view import view_delegation
+from sublet.subdomains.lifecycle import has_records
 from sublet.subdomains.model import (
     Subdomain,
 )
@@ -136,7 +138,7 @@ def delegation_answer(
         delegation=DelegationShape(
             stored=stored,
             published=published,
-            servers=[_parent_server_shape(subdomain.fqdn, each) for each in report.servers],
+            servers=[_parent_server_shape(subdomain, each) for each in report.servers],
             in_agreement=report.in_agreement,
             summary=report.summary,
         ),
@@ -149,13 +151,14 @@ def delegation_answer(
     )
 
 
-def _parent_server_shape(fqdn: str, verdict: ServerVerdict) -> ParentServerShape:
+def _parent_server_shape(subdomain: Subdomain, verdict: ServerVerdict) -> ParentServerShape:
     answer = verdict.answer
     members: dict[str, Any] = dict.fromkeys(_DELEGATION)
     if verdict.error is None:
-        served = () if is_delegated(answer.records) else sets_of_records(fqdn, answer.records)
-        members = delegation_members(served_delegation(fqdn, answer.records))
-        members["records"] = [record_set_shape(each) for each in served]
+        fqdn, is_delegation = subdomain.fqdn, not has_records(subdomain)
+        served = served_delegation(fqdn, answer.records) if is_delegation else Delegation()
+        sets = () if is_delegation else sets_of_records(fqdn, answer.records)
+        members = delegation_members(served) | {"records": [record_set_shape(each) for each in sets]}
     return ParentServerShape(
         server=answer.server.server,
         role=answer.server.role,

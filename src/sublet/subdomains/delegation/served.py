@@ -142,7 +142,11 @@ def report_served(
     elif not is_published(subdomain):
         pending = "The last change of the name is not published yet."
     published = None if pending else subdomain.published_serial
-    differences = [describe_difference(subdomain.fqdn, desired, each.records) for each in answers]
+    is_delegation = not has_records(subdomain)
+    differences = [
+        describe_difference(subdomain.fqdn, desired, each.records, is_delegation=is_delegation)
+        for each in answers
+    ]
     first = answers[0] if answers and answers[0].failure is None and differences[0] is None else None
     verdicts = tuple(
         _verdict(answer, difference, pending, published, first)
