@@ -365,6 +365,8 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
     assert ready.wait(60), "the service did not start"
     if failures:
         raise failures[0]
+    # The service logs from its own thread. Its lines must not be among the output of a command that a test runs in this process.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         yield service
     finally:

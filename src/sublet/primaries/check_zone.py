@@ -175,7 +175,7 @@ def _former_owners(
         and record.owner not in known
         and record.owner not in foreign
         # Any other owner was never ours, and no update could remove it.
-        and is_publishable(record.owner, zone)
+        and is_publishable(record.owner, zone, with_records=platform_domain.records == "on")
     }
     newest = publish_store.find_ever_published(
         tx, platform_domain.id, {registrable_name(owner, zone) for owner in found}

@@ -68,11 +68,16 @@ def plan_changes(
     return ZoneChanges(zone, delete_owners, adds, frozenset(with_records).intersection(delete_owners))
 
 
-def is_publishable(owner: str, zone: str) -> bool:
-    """True if a registered name of the zone may have records at this owner: a canonical name at or below a host name directly below the zone."""
+def is_publishable(owner: str, zone: str, *, with_records: bool = True) -> bool:
+    """True if a registered name of the zone may have records at this owner: a canonical name at or below a host name directly below the zone.
+
+    Without `with_records` the name has a delegation, whose owners are host names.
+    """
     if not is_below(owner, zone) or len(owner) > NAME_OCTETS_MAX:
         return False
     below, _, label = owner.removesuffix(f".{zone}").rpartition(".")
+    if not with_records and not all(map(_LABEL.fullmatch, below.split(".") if below else [])):
+        return False
     return _LABEL.fullmatch(label) is not None and _BELOW.fullmatch(f"{below}." if below else "") is not None
 
 
