@@ -140,7 +140,7 @@ def a_world(folder: Path, seed: int) -> Iterator[World]:
         serving.start()
         service = serving.service
         for domain in ("example.test", "keyed.test", "hidden.test"):
-            service.add_domain(domain)
+            service.add_domain(domain, "--records", "on")
         service.operator("domain", "edit", "keyed.test", "--primary", "away")
         owner, canaries = _plant_owner(serving, draws)
         service.operator("domain", "edit", "hidden.test", "--hidden")
@@ -239,6 +239,8 @@ def _texts(canaries: list[Canary]) -> dict[str, list[str]]:
     ]
     key = "257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4="
     return {
+        "type": ["A"],
+        "values": ["8.8.4.4", "8.8.8.8"],
         "path fqdn": [*known, *map(str, range(1, 60)), "nobody.example.test", "N1.EXAMPLE.TEST."],
         "path id": [*map(str, range(1, 60)), *(f"T-{number}" for number in range(1, 20)), "T-000001"],
         "fqdn": known,
