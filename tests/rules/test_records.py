@@ -196,8 +196,8 @@ def test_types_are_taken_in_any_case_and_by_number() -> None:
 @pytest.mark.parametrize(
     ("type_name", "says"),
     [
-        ("NS", "PUT /subdomains/{fqdn}/nameservers"),
-        ("DS", "PUT /subdomains/{fqdn}/nameservers"),
+        ("NS", "PUT /subdomains/blog.example.test/nameservers"),
+        ("DS", "PUT /subdomains/blog.example.test/nameservers"),
         ("SOA", "part of the platform domain's zone"),
         ("DNAME", "CNAME"),
         ("SPF", "TXT"),

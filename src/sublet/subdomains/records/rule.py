@@ -228,7 +228,7 @@ def _check_set(
     try:
         type_name = _check_type(entry.type, platform_domain)
     except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error)))
+        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
     ttl_seconds = TTL_SECONDS_DEFAULT if entry.ttl_seconds is None else entry.ttl_seconds
     if not TTL_SECONDS_MIN <= ttl_seconds <= TTL_SECONDS_MAX:
         message = (
@@ -255,7 +255,7 @@ def _check_removal(
     try:
         type_name = parse_type(entry.type)
     except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error)))
+        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
     return None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())
 
 
