@@ -226,6 +226,8 @@ def values(schema: Schema, texts: dict[str, list[str]], name: str = "") -> Searc
     kind = schema.get("type")
     if kind == "object":
         members = {each: values(one, texts, each) for each, one in schema.get("properties", {}).items()}
+        if "nameservers" in members:  # a name has one of the two, and few registrations would succeed
+            members.pop("records", None)
         needed = {each: members.pop(each) for each in schema.get("required", [])}
         if not members:
             return st.fixed_dictionaries(needed)
