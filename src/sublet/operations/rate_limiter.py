@@ -61,7 +61,7 @@ _FAILED = "Too many authentications from this address or network failed. A valid
 
 
 def choose_policies(settings: Settings) -> dict[str, Policy]:
-    """Return all policies by name. `Endpoint.rate_class` names one of the first six, for requests with a credential."""
+    """Return all policies by name. `Operation.rate_class` names one of the first six, for requests with a credential."""
     failed = settings.rate_limit_failed_auth_per_minute
     failed_of_network = settings.rate_limit_failed_auth_network_per_minute
     found = (

@@ -60,7 +60,7 @@ _SESSION_COLUMNS = (
 # The columns of a name that the built-in name server reads. It doesn't read the user.
 _PUBLISHED_COLUMNS = (
     "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "records", "record_count",
-    "generation_at",    "suspended_at", "trashed_at", "purged_at", "released_at",
+    "generation_at", "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
 # Every process registers itself and marks its commits.
 _PROCESS_GRANTS: Grants = {

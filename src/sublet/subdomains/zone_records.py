@@ -10,6 +10,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, is_below, shown
+from sublet.dns.records import owner_of
 from sublet.dns.serial import next_serial
 from sublet.dns.types import RECORD_TYPES, Record, RecordSet, RecordSetInput
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed
@@ -18,7 +19,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains import store
-from sublet.subdomains.records.rule import check_records, full_owner, parse_owner
+from sublet.subdomains.records.rule import check_records, parse_owner
 
 TTL_SECONDS_DEFAULT = 3600
 _OF_THE_ZONE = ("NS", "SOA")
@@ -50,7 +51,7 @@ def set_zone_record(
     platform_domain = _lock_built_in(tx, identifier)
     wanted = RecordSetInput(owner, type_name, tuple(values), ttl_seconds)
     rrset = _check(platform_domain, wanted)
-    name = full_owner(platform_domain.domain, rrset.name)
+    name = owner_of(rrset.name, platform_domain.domain)
     _refuse_foreign_owner(tx, platform_domain, name)
     at_owner = zone_store.find_records(tx, platform_domain.id, [name]).get(name, ())
     _refuse_alias_beside_others(platform_domain, rrset, name, {each.type for each in at_owner})
@@ -75,7 +76,7 @@ def remove_zone_record(tx: Tx, actor: Actor, identifier: str, owner: str, type_n
         relative = parse_owner(zone, owner)
     except InvalidName:
         relative = owner.lower()  # an adopted record may have an owner that the rule refuses
-    name = full_owner(zone, relative)
+    name = owner_of(relative, zone)
     at_owner = zone_store.find_records(tx, platform_domain.id, [name]).get(name, ())
     before = [each for each in at_owner if each.type == upper]
     if not before:

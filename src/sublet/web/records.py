@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sublet.db import Tx
+from sublet.dns.records import owner_of
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import Refusal, SubdomainNotFound
 from sublet.operations.call import Call
@@ -90,7 +91,7 @@ async def change(call: PageCall) -> Response:
     is_published = done.provisioning.status in ("published", "none")
     sentences = ["Stored, and in the DNS now." if is_published else "Stored. It is in the DNS in a moment."]
     if call.form.get("purpose") in ("host", "github"):
-        sentences.append(_AT_YOUR_HOST.format(_named_in(plan.form, view.fqdn)))
+        sentences.append(_AT_YOUR_HOST.format(owner_of(plan.form.entries[0].name, view.fqdn)))
     return call.redirect(f"/names/{view.fqdn}/records", " ".join(sentences))
 
 
@@ -110,12 +111,6 @@ async def _store(call: PageCall, form: RecordsForm, fqdn: str, etag: str) -> Any
 def _members(entry: RecordSetInput) -> dict[str, Any]:
     ttl = {} if entry.ttl_seconds is None else {"ttl": entry.ttl_seconds}
     return {"name": entry.name, "type": entry.type, "values": list(entry.values), **ttl}
-
-
-def _named_in(form: RecordsForm, fqdn: str) -> str:
-    """Return the full name of the first owner of a form."""
-    owner = form.entries[0].name
-    return fqdn if owner == "@" else f"{owner}.{fqdn}"
 
 
 def record_lines(records: Sequence[RecordSet]) -> list[str]:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
-from sublet.dns.names import InvalidName
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains.records.rule import check_records, parse_owner
+from sublet.subdomains.records.rule import canonical_owner, check_records
 from sublet.subdomains.records.values import InvalidValue, parse_value
 from sublet.subdomains.records.zone_file import parse_zone_file
 from sublet.web.form import Form
@@ -148,7 +147,7 @@ def _row(form: Form, fqdn: str, _stored: Sequence[RecordSet]) -> RecordsForm:
         entries = [removal]
     else:
         entries = [RecordSetInput(owner, rdtype, tuple(values), _ttl(form))]
-        if _canonical_owner(fqdn, owner) != old_owner:
+        if canonical_owner(fqdn, owner) != old_owner:
             entries.append(removal)
     return RecordsForm(tuple(entries), ("values", "name")[: len(entries)], "name")
 
@@ -208,14 +207,6 @@ def _ttl(form: Form) -> int | None:
     return seconds
 
 
-def _canonical_owner(fqdn: str, owner: str) -> str:
-    """Return an owner as it is stored. Return a malformed one unchanged, for the rule to refuse."""
-    try:
-        return parse_owner(fqdn, owner)
-    except InvalidName:
-        return owner
-
-
 def _without_spf(record_set: RecordSet) -> RecordSet:
     others = [each for each in record_set.values if not each.lower().startswith('"v=spf1')]
     return replace(record_set, values=tuple(others))
@@ -230,7 +221,7 @@ def _with_added(
     ttl_seconds: int | None = None,
 ) -> RecordSetInput:
     """Return the RRset of an owner with its stored values, and those of `values` that aren't among them. An empty owner is the name."""
-    key = (_canonical_owner(fqdn, owner or "@"), rdtype)
+    key = (canonical_owner(fqdn, owner or "@"), rdtype)
     old = next((each for each in stored if (each.name, each.type) == key and each.values), None)
     if old is None:
         return RecordSetInput(owner or "@", rdtype, tuple(values), ttl_seconds)

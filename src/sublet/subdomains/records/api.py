@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.dns.names import InvalidName
 from sublet.dns.types import RecordSetInput
 from sublet.errors import (
     DelegationExists,
@@ -32,7 +31,7 @@ from sublet.subdomains.find import find_in_account
 from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.change import ChangeRecords, change_records
-from sublet.subdomains.records.rule import parse_owner
+from sublet.subdomains.records.rule import canonical_owner
 from sublet.subdomains.records.sent import Records, Ttl, Values, record_set_inputs
 from sublet.subdomains.shapes import (
     FQDN,
@@ -230,21 +229,13 @@ def show_records(
         servers_current=int(is_published(subdomain)),
     )
     answer = _answer(subdomain, provisioning)
-    owner = None if name is None else _canonical_owner(subdomain.fqdn, name)
+    owner = None if name is None else canonical_owner(subdomain.fqdn, name)
     answer.records = [
         each
         for each in answer.records
         if (owner is None or each.name == owner) and (rdtype is None or each.type == rdtype.upper())
     ]
     return answer
-
-
-def _canonical_owner(fqdn: str, name: str) -> str:
-    """Return an owner as it is stored; a text that is no owner unchanged, because no RRset has it."""
-    try:
-        return parse_owner(fqdn, name)
-    except InvalidName:
-        return name
 
 
 def _answer(subdomain: Subdomain, provisioning: ProvisioningShape) -> RecordsAnswer:

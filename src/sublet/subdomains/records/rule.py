@@ -8,6 +8,7 @@ from typing import Final
 import dns.rdatatype
 
 from sublet.dns.names import NAME_OCTETS_MAX, InvalidName, is_at_or_below, shown
+from sublet.dns.records import owner_of
 from sublet.dns.types import RECORD_TYPES, RecordSet, RecordSetInput
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
@@ -147,7 +148,7 @@ def parse_owner(fqdn: str, text: str, domain: str | None = None) -> str:
         )
     else:
         owner = wildcard + name
-    if len(full_owner(fqdn, owner)) > NAME_OCTETS_MAX:
+    if len(owner_of(owner, fqdn)) > NAME_OCTETS_MAX:
         raise InvalidName(
             f"`{shown(text)}` and `{fqdn}` have more than {NAME_OCTETS_MAX} octets together. Give a shorter owner."
         )
@@ -170,9 +171,12 @@ def parse_type(text: str) -> str:
     raise InvalidValue(reason, "value_invalid")
 
 
-def full_owner(fqdn: str, owner: str) -> str:
-    """Return the full name of an owner in canonical form."""
-    return fqdn if owner == "@" else f"{owner}.{fqdn}"
+def canonical_owner(fqdn: str, text: str) -> str:
+    """Return an owner as it is stored. Return a malformed one unchanged: no stored RRset has it, and the rule refuses it."""
+    try:
+        return parse_owner(fqdn, text)
+    except InvalidName:
+        return text
 
 
 def shown_owner(fqdn: str, owner: str) -> str:
@@ -324,7 +328,7 @@ def _check_owner_of_type(
     if type_name == "CNAME" and len(values) > 1:
         message = "A CNAME has one value. Give one host, or the addresses of all hosts as A and AAAA records."
         errors.append(FieldError(f"{field}.values", "record_invalid", message))
-    if type_name == "CNAME" and f"{full_owner(fqdn, owner)}." in values:
+    if type_name == "CNAME" and f"{owner_of(owner, fqdn)}." in values:
         message = "The CNAME points to itself. Give another host."
         errors.append(FieldError(f"{field}.values[0]", "record_invalid", message))
     if type_name == "MX" and len(values) > 1 and any(value.endswith(" .") for value in values):
