@@ -92,6 +92,8 @@ PLACES: dict[str, tuple[str, str]] = {
     "change_records": ("records", "change"),
     "set_record": ("records", "set"),
     "remove_record": ("records", "remove"),
+    "get_zone_file": ("records", "get_zone_file"),
+    "replace_zone_file": ("records", "replace_zone_file"),
     "list_tickets": ("tickets", "list"),
     "open_ticket": ("tickets", "open"),
     "get_ticket": ("tickets", "get"),

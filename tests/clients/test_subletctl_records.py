@@ -66,7 +66,8 @@ def test_records_are_set_added_and_removed_in_any_spelling(run: Run, shop: Runni
     listed = run("records", "list", upper).stdout
     assert "mail  MX    300  20 other.example.net." in listed
     assert '@     TXT   300  "v=spf1 -all"' in listed
-    zone = dns.zone.from_text(run("records", "export", upper).stdout, origin=f"{fqdn}.", check_origin=False)
+    exported = run("records", "export", upper).stdout
+    zone = dns.zone.from_text(exported, origin=f"{fqdn}.", check_origin=False)
     assert {each for each, _, _ in zone.iterate_rdatas()} == {
         dns.name.from_text(each, None) for each in ("@", "mail")
     }
@@ -78,6 +79,11 @@ def test_records_are_set_added_and_removed_in_any_spelling(run: Run, shop: Runni
     run("records", "remove", fqdn, "@", "TXT", '"v=spf1 -all"')
     assert run("records", "remove", fqdn, "mail", "MX", "-q").stdout == ""
     assert "NXDOMAIN" in shop.dig(f"mail.{fqdn}", "MX")
+    moved = f"@ NS ns1.provider.example.\n{exported}"
+    imported = run("records", "import", upper, "-", "--wait", text=moved)
+    assert "Line 1: " in imported.stderr
+    assert run("records", "export", fqdn).stdout == exported
+    assert "Line 2: " in run("records", "import", fqdn, text="@ A 8.8.8.8\n@ A x", exit_code=1).stderr
 
 
 def test_a_refused_change_names_the_next_command(

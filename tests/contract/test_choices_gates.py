@@ -23,7 +23,7 @@ SENSITIVE = {
     "delete_me", "change_account", "create_token", "change_token", "rotate_token", "change_member", "remove_member",
     "invite_member", "end_other_sessions", "end_session", "offer_passkey", "add_passkey", "start_recovery",
     "remove_passkey", "allow_device", "delete", "update_nameservers", "push", "accept", "delete_organization",
-    "replace_records", "change_records", "set_record", "remove_record",
+    "replace_records", "change_records", "set_record", "remove_record", "replace_zone_file",
 }  # fmt: skip
 """The operations whose gate is checked before the body, written out once more."""
 IF_PAID = {"register", "renew", "restore", "set_auto_renew"}

@@ -188,6 +188,66 @@ def test_a_nameserver_below_a_name_with_records_has_its_addresses(
     assert "8.8.4.4" in shop.dig(other, "NS", "+noall", "+additional")
 
 
+def test_records_move_as_a_zone_file(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}/zonefile"
+    file = shop.call(user, "GET", path)
+    assert file.headers["content-type"] == "text/dns; charset=utf-8"
+    assert file.text == f"$ORIGIN {fqdn}.\n$TTL 300\n@   300 IN A     8.8.4.4\n"
+    as_json = shop.call(user, "GET", path, Accept="text/html, application/json;q=0.5")
+    assert as_json.json() == {"ok": True, "zone_file": file.text}
+    assert as_json.headers["vary"] == file.headers["vary"] == "Accept"
+    assert shop.call(user, "GET", path, If_None_Match=file.headers["etag"]).status_code == 304
+    assert refusal(shop.call(user, "GET", "/subdomains/none.records.test/zonefile")) == (
+        404,
+        "subdomain_not_found",
+    )
+
+    text = f"$ORIGIN {fqdn}.\n@ 3600 NS ns1.provider.example.\nwww CNAME example.github.io.\n"
+    stored = send_zone_file(shop, user, path, text, If_Match=file.headers["etag"])
+    assert stored.json()["records"] == [{**WWW, "ttl": 3600}]
+    assert stored.json()["notes"] == [f"Line 2: `{fqdn}` is no zone of its own, so the NS record is ignored."]
+    assert answers(shop, f"www.{fqdn}", "CNAME") == ["example.github.io."]
+    stale = send_zone_file(shop, user, path, file.text, If_Match=file.headers["etag"])
+    assert refusal(stale) == (412, "precondition_failed")
+    back = shop.call(user, "PUT", path, {"zone_file": file.text})
+    assert back.json()["records"] == [SITE]
+    assert send_zone_file(shop, user, path, shop.call(user, "GET", path).text).json()["records"] == [SITE]
+
+
+def test_a_zone_file_with_errors_changes_nothing(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user, SITE)
+    path = f"/subdomains/{fqdn}/zonefile"
+    wrong = "@ A 8.8.8.8\n@ A 10.0.0.1\n- TXT x\n\nwww CNAME a.example.\nwww A 8.8.8.8\n"
+    refused = send_zone_file(shop, user, path, wrong)
+    assert refusal(refused) == (422, "validation_failed")
+    lines = [each["message"].partition(":")[0] for each in refused.json()["errors"]]
+    assert {each["field"] for each in refused.json()["errors"]} == {"zone_file"}
+    assert sorted(lines) == ["Line 2", "Line 5"]
+    unread = send_zone_file(shop, user, path, "@ A 8.8.8.8\n$INCLUDE x\n(")
+    assert [each["message"].partition(":")[0] for each in unread.json()["errors"]] == ["Line 2", "Line 3"]
+    for nothing in ("; a comment\n", "other.example. A 8.8.8.8\n", "", b"\xff", "@ TXT \0\n"):
+        refused = send_zone_file(shop, user, path, nothing)
+        assert refused.status_code in (400, 422), nothing
+    as_form = send_zone_file(
+        shop, user, path, "@ A 8.8.8.8", Content_Type="application/x-www-form-urlencoded"
+    )
+    assert refusal(as_form) == (415, "unsupported_media_type")
+    assert "`Content-Type: text/dns`" in as_form.json()["message"]
+    elsewhere = send_zone_file(shop, user, path.replace("zonefile", "records"), "{}")
+    assert refusal(elsewhere) == (415, "unsupported_media_type")
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}/records").json()["records"] == [SITE]
+
+
+def send_zone_file(
+    shop: RunningService, user: Registrant, path: str, text: str | bytes, **headers: str
+) -> Any:
+    """Send a zone file as `text/dns`, as `curl --data-binary` does."""
+    sent = {"content-type": "text/dns", "authorization": f"Bearer {user.token}"}
+    sent |= {name.replace("_", "-").lower(): value for name, value in headers.items()}
+    return shop.client.put(shop.base_url + path, content=text, headers=sent)
+
+
 WRITERS = 10
 
 

@@ -21,7 +21,7 @@ MANAGING = {
 NAMES = {
     "set_reminders", "register", "availability", "delete", "update_nameservers", "retry", "renew", "restore",
     "set_auto_renew", "check_health", "check_delegation", "set_automatic_ds", "push", "withdraw", "accept", "decline",
-    "replace_records", "change_records", "set_record", "remove_record",
+    "replace_records", "change_records", "set_record", "remove_record", "replace_zone_file",
 }  # fmt: skip
 TICKETS = {"open_ticket", "reply"}
 DENIED = {

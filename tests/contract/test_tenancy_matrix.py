@@ -148,6 +148,7 @@ BODIES: dict[str, tuple[Any, ...]] = {
     ),
     "replace_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
     "change_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
+    "replace_zone_file": ({}, {"zone_file": "@ A 8.8.8.8"}, {"zone_file": "("}),
     "set_record": ({}, {"values": ["8.8.4.4"]}, {"values": ["-"], "ttl": 0}),
     "push": ({}, {"to": "carl@example.org"}, {"to": "-"}),
     "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),

@@ -6,7 +6,13 @@ import pytest
 
 from sublet import errors
 from sublet.errors import FieldError, MethodNotAllowed, Refusal
-from sublet.http.errors import accepted_request_id, render_refusal, status_of, wants_problem
+from sublet.http.errors import (
+    PROBLEM_TYPE,
+    accepted_request_id,
+    names_media_type,
+    render_refusal,
+    status_of,
+)
 
 ALL = [
     each for each in Refusal.__subclasses__() if each.__module__ in ("sublet.errors", "sublet.http.errors")
@@ -132,7 +138,7 @@ def test_a_problem_has_the_same_members_and_those_of_rfc_9457() -> None:
     ],
 )
 def test_accept(accept: str, wanted: bool) -> None:
-    assert wants_problem(accept) is wanted
+    assert names_media_type(accept, PROBLEM_TYPE) is wanted
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import RECORD_TYPES, DnskeyInput, DsInput, GlueInput, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.calls import read_key
-from sublet.http.errors import accepted_request_id, render_refusal, wants_problem
+from sublet.http.errors import PROBLEM_TYPE, accepted_request_id, names_media_type, render_refusal
 from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
-from sublet.http.read_body import check_media_type, parse_object
+from sublet.http.read_body import check_media_type, is_declared_as, parse_object, parse_text
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.request_log import quoted
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
@@ -126,6 +126,10 @@ def _restrictions(text: str) -> object:
     networks = tuple(text[start : start + 50] for start in range(0, len(text), 50))
     sent = Restrictions(names=(f"*.{text}",), domains=(text,), networks=networks)
     return check_restrictions(sent, datetime(2026, 11, 21, tzinfo=UTC))
+
+
+def _names_problem(accept: str) -> bool:
+    return names_media_type(accept, PROBLEM_TYPE)
 
 
 def _challenge(text: str) -> object:
@@ -386,8 +390,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
         lambda text: _challenge(base64.urlsafe_b64encode(text.encode()).decode()), BODY // 2, '{"type": "'
     ),
     "the library's parse_cbor": built(CBOR, parse_cbor, BODY),
-    "wants_problem": texts(wants_problem, HEAD, "", "application/problem+json"),
-    "wants_problem with weights": texts(wants_problem, HEAD, "application/problem+json", ";q=0"),
+    "names_media_type": texts(_names_problem, HEAD, "", "application/problem+json"),
+    "names_media_type with weights": texts(_names_problem, HEAD, "application/problem+json", ";q=0"),
     "accepted_request_id": texts(accepted_request_id, HEAD),
     "is_well_formed": texts(is_well_formed, HEAD, "sublet_"),
     "check_restrictions": texts(_restrictions, BODY),
@@ -428,7 +432,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_value": texts(_each, BODY),
     "parse_value in quotes": texts(_each, 4000, '"', '"'),
     "check_records": built(RECORD_SETS, records, BODY),
-    "parse_zone_file of records": built(
+    "parse_zone_file of records and read_zone_file": built(
         ZONE_FILES, lambda text: parse_records_file(text, "foo.example.test"), BODY
     ),
     "check_line": texts(lambda text: check_line("subject", text, 200), BODY),
@@ -441,6 +445,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_nameserver_presets": texts(parse_nameserver_presets, SETTING, "a: ", ".example"),
     "parse_mail_from": texts(parse_mail_from, SETTING, "Ada <ada@", ">"),
     "parse_zone_file": texts(lambda text: parse_zone_file(text, "example.test"), SETTING),
+    "parse_text": texts(lambda text: parse_text(text.encode()), BODY),
+    "is_declared_as": texts(lambda text: is_declared_as(text, "text/dns"), HEAD, "text/dns;"),
     "parse_object and read_members": {
         f"{name} for {struct.__name__}": made
         for struct in (RegisterBody, NoBody)

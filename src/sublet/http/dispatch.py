@@ -29,14 +29,22 @@ from sublet.errors import (
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.client import Clients
 from sublet.http.errors import (
+    JSON_TYPE,
     accepted_request_id,
     internal_error,
+    names_media_type,
     refusal_headers,
     render_refusal,
     status_of,
 )
 from sublet.http.organization_header import read_organization
-from sublet.http.read_body import BodyTooSlow, parse_object, read_body
+from sublet.http.read_body import (
+    BodyTooSlow,
+    is_declared_as,
+    parse_object,
+    parse_text,
+    read_body,
+)
 from sublet.http.request_head import check_head
 from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
@@ -44,7 +52,7 @@ from sublet.ids import new_request_id
 from sublet.operations.call import Context
 from sublet.operations.client import is_from_site, origin_refusal
 from sublet.operations.conditional import entity_tag, is_not_modified
-from sublet.operations.operation import API, DOCS_PATH, WRITE_METHODS, Operation, Surface
+from sublet.operations.operation import API, DOCS_PATH, WRITE_METHODS, Operation, Surface, TextForm
 from sublet.secret import without_codes
 
 log = structlog.get_logger()
@@ -57,6 +65,7 @@ class _Request(SentRequest):
     scope: Scope
     receive: Receive
     endpoint: str = "unknown"
+    text: TextForm | None = None
     user_id: int | None = None
     body_read: bool = False
     parts: AsyncIterator[bytes] | None = None
@@ -64,7 +73,11 @@ class _Request(SentRequest):
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
         """Read the body; return its members, and an error for each duplicate member."""
-        raw = await read_body(self.fields, self._receive_body)
+        text = self.text
+        text_type = None if text is None else text.media_type
+        raw = await read_body(self.fields, self._receive_body, text_type=text_type)
+        if raw and text is not None and is_declared_as(self.fields["content-type"], text_type):
+            return {text.member: parse_text(raw)}, FieldErrors()
         return parse_object(raw) if raw else ({}, FieldErrors())
 
     async def _receive_body(self) -> Message:
@@ -109,7 +122,7 @@ class Resource:
         bind_contextvars(request_id=request_id)
         try:
             status, body = await self._answer(request)
-            request.headers["content-type"] = self._surface.media_type
+            request.headers.setdefault("content-type", self._surface.media_type)
         except Refusal as refusal:
             error = refusal.code
             status, body = _render(request, refusal, self._surface)
@@ -153,6 +166,7 @@ class Resource:
         failure_limits = await self._calls.count_request(request.client, request.headers)
         operation = self._route(request)
         request.endpoint = operation.name
+        request.text = operation.text
         request.parameters = request.scope.get("path_params", {})
         if operation.is_open:
             answer = await self._calls.answer_open(operation, request, failure_limits)
@@ -162,7 +176,7 @@ class Resource:
             answer = await self._calls.answer(operation, registrant, request)
         if answer.parts is not None and request.scope["method"] != "HEAD":
             request.parts = answer.parts
-        body = msgspec.json.encode(answer.body)
+        body = _encode(answer.body, operation, request)
         if operation.has_etag:
             tag = request.headers["etag"] = answer.headers.get("etag") or entity_tag(answer.body, body)
             if is_not_modified(request.fields.getlist("if-none-match"), tag):
@@ -213,6 +227,18 @@ async def _ended_by_newline(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]
     async for part in parts:
         yield part
     yield b"\n"
+
+
+def _encode(body: msgspec.Struct, operation: Operation, request: _Request) -> bytes:
+    """Return the body of an answer: JSON, or the text of a GET that may have one."""
+    if operation.text is None or operation.takes_body:
+        return msgspec.json.encode(body)
+    request.headers["vary"] = "Accept"
+    if names_media_type(",".join(request.fields.getlist("accept")), JSON_TYPE):
+        return msgspec.json.encode(body)
+    request.headers["content-type"] = f"{operation.text.media_type}; charset=utf-8"
+    text: str = getattr(body, operation.text.member)
+    return text.removesuffix("\n").encode()
 
 
 def _render(request: _Request, refusal: Refusal, surface: Surface) -> tuple[int, bytes]:

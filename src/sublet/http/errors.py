@@ -67,11 +67,11 @@ def accepted_request_id(text: str | None) -> str | None:
     return text if is_accepted else None
 
 
-def wants_problem(accept: str) -> bool:
-    """True if an `Accept` header names `application/problem+json` (RFC 9457) with a weight above 0."""
+def names_media_type(accept: str, wanted: str) -> bool:
+    """True if an `Accept` header names a media type, with a weight above 0. Ranges such as `*/*` name none."""
     for item in accept.lower().split(","):
         media_type, _, parameters = item.partition(";")
-        if media_type.strip() == PROBLEM_TYPE:
+        if media_type.strip() == wanted:
             weights = (each.strip() for each in parameters.split(";") if "q=0" in each)
             return not any(_NO_WEIGHT.fullmatch(each) for each in weights)
     return False
@@ -103,7 +103,7 @@ def render_refusal(
     status = status_of(type(refusal))
     members = refusal_members(refusal, request_id)
     headers = {"content-type": JSON_TYPE, **refusal_headers(refusal)}
-    if wants_problem(accept):
+    if names_media_type(accept, PROBLEM_TYPE):
         headers["content-type"] = PROBLEM_TYPE
         members |= {
             "type": f"{docs_path}#error-{refusal.code}",

@@ -6,7 +6,7 @@ forms of a DS entry, the 64 bits of numbers, and that texts have no NUL.
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -568,7 +568,7 @@ def _request_body(operation: Operation) -> dict[str, Any] | None:
     media["example"] = operation.example_body
     return {
         "required": bool(operation.body.required_members or operation.body.required_alternatives),
-        "content": {JSON_TYPE: media},
+        "content": _text(operation, operation.example_body) | {JSON_TYPE: media},
     }
 
 
@@ -585,5 +585,13 @@ def _success(operation: Operation) -> dict[str, Any]:
     return {
         "description": (operation.answer.__doc__ or HTTPStatus(operation.status).phrase).strip(),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
-        "content": {JSON_TYPE: media},
+        "content": ({} if operation.takes_body else _text(operation, operation.example)) | {JSON_TYPE: media},
     }
+
+
+def _text(operation: Operation, example: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the text that a body or an answer may be instead of JSON; empty if it may not."""
+    if operation.text is None:
+        return {}
+    media = {"schema": {"type": "string"}, "example": (example or {})[operation.text.member]}
+    return {operation.text.media_type: media}

@@ -15,7 +15,15 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from sublet.errors import FieldErrors, InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from sublet.errors import (
+    FieldErrors,
+    InvalidJson,
+    InvalidRequest,
+    PayloadTooLarge,
+    Refusal,
+    UnsupportedMediaType,
+)
+from sublet.http.errors import JSON_TYPE
 
 BODY_MAX_BYTES = 64 * 1024
 BODY_TIMEOUT_SECONDS = 10.0
@@ -30,8 +38,8 @@ class BodyTooSlow(InvalidRequest):
     """The body didn't arrive in time. The connection is closed after the answer."""
 
 
-def check_media_type(headers: Headers) -> None:
-    """Raise unless the headers declare a body of JSON in UTF-8, without a content encoding such as gzip.
+def check_media_type(headers: Headers, text_type: str | None = None) -> None:
+    """Raise unless the headers declare a body of JSON, or of `text_type`, in UTF-8, without a content encoding such as gzip.
 
     Raises:
         UnsupportedMediaType: the headers declare another body, or none.
@@ -42,18 +50,18 @@ def check_media_type(headers: Headers) -> None:
             "The body has a Content-Encoding. Send it uncompressed, without this header."
         )
     values = headers.getlist("content-type")
+    wanted = f"`Content-Type: {JSON_TYPE}`" if text_type is None else f"`Content-Type: {text_type}`"
     if not values:
-        raise UnsupportedMediaType("The body has no Content-Type. Send `Content-Type: application/json`.")
-    if len(values) > 1 or not _is_json(values[0]):
-        raise UnsupportedMediaType(
-            "The body is not declared as JSON. Send `Content-Type: application/json`, in UTF-8."
-        )
+        raise UnsupportedMediaType(f"The body has no Content-Type. Send {wanted}.")
+    if len(values) > 1 or not (is_declared_as(values[0], JSON_TYPE) or is_declared_as(values[0], text_type)):
+        kind = "JSON" if text_type is None else f"{text_type} or JSON"
+        raise UnsupportedMediaType(f"The body is not declared as {kind}. Send {wanted}, in UTF-8.")
 
 
-def _is_json(content_type: str) -> bool:
-    """True if a `Content-Type` means JSON in UTF-8 (RFC 9110, section 8.3.1). An empty last parameter is accepted."""
+def is_declared_as(content_type: str, wanted: str | None) -> bool:
+    """True if a `Content-Type` means `wanted` in UTF-8 (RFC 9110, section 8.3.1). An empty last parameter is accepted."""
     media_type, *parameters = content_type.lower().split(";", 3)
-    if media_type.strip(_BLANKS) != "application/json":
+    if media_type.strip(_BLANKS) != wanted:
         return False
     if parameters and not parameters[-1].strip(_BLANKS):
         parameters.pop()
@@ -68,7 +76,11 @@ def _is_json(content_type: str) -> bool:
 
 
 async def read_body(
-    headers: Headers, receive: Receive, timeout_seconds: float = BODY_TIMEOUT_SECONDS
+    headers: Headers,
+    receive: Receive,
+    timeout_seconds: float = BODY_TIMEOUT_SECONDS,
+    *,
+    text_type: str | None = None,
 ) -> bytes:
     """Return the whole body, empty if the request has none. An empty body may have any `Content-Type`.
 
@@ -80,7 +92,7 @@ async def read_body(
     length = _content_length(headers)
     is_declared = length > 0
     if is_declared:
-        check_media_type(headers)
+        check_media_type(headers, text_type)
     if length > BODY_MAX_BYTES:
         raise _too_large_refusal()
     body = bytearray()
@@ -95,7 +107,7 @@ async def read_body(
                     )
                 piece = message.get("body", b"")
                 if piece and not body and not is_declared:
-                    check_media_type(headers)
+                    check_media_type(headers, text_type)
                 body += piece
                 more = message.get("more_body", False)
                 if len(body) > BODY_MAX_BYTES:
@@ -132,12 +144,7 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
         InvalidJson: the body isn't UTF-8, begins with a byte order mark, isn't JSON, has a number beyond 64 bits, a NUL or a
             lone surrogate, is nested deeper than 32 levels, or isn't an object.
     """
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidJson(
-            f"The body is not UTF-8: octet {error.start} begins no character. Encode it as UTF-8."
-        ) from None
+    text = _decoded(raw)
     if text.startswith("\ufeff"):
         raise InvalidJson("The body begins with a byte order mark. Leave it out.")
     try:
@@ -153,6 +160,27 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     duplicates = FieldErrors()
     _inspect(value, "", 1, duplicates)
     return value, duplicates
+
+
+def parse_text(raw: bytes) -> str:
+    """Return the text of a body that isn't JSON. A byte order mark at its beginning is left out.
+
+    Raises:
+        InvalidRequest: the body isn't UTF-8, or has a NUL.
+    """
+    text = _decoded(raw, InvalidRequest).removeprefix("\ufeff")
+    if "\0" in text:
+        raise InvalidRequest("The body has a NUL. Leave it out.")
+    return text
+
+
+def _decoded(raw: bytes, refusal: type[Refusal] = InvalidJson) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise refusal(
+            f"The body is not UTF-8: octet {error.start} begins no character. Encode it as UTF-8."
+        ) from None
 
 
 def _too_deep_refusal() -> InvalidJson:

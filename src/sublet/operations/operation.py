@@ -68,6 +68,16 @@ AUTH = Surface("", is_open=True)
 """The operations under `/auth/`, outside of the base path, because the spec (part 1) demands a token there."""
 
 
+class TextForm(NamedTuple):
+    """A media type that stands for a JSON object with one member, a text.
+
+    A request may send the text instead of the object. The answer to a GET is the text, unless `Accept` names JSON.
+    """
+
+    media_type: str
+    member: str
+
+
 class Parameter(NamedTuple):
     """The documentation of a path parameter."""
 
@@ -113,6 +123,8 @@ class Operation:
     """The people who get a mail about the operation, for docs/gates.md."""
     has_etag: bool = False
     """True for GET of a single resource. The answer has an `ETag`, which is compared with `If-None-Match`."""
+    text: TextForm | None = None
+    """The text that the body, or the answer to a GET, may be instead of JSON."""
 
     @cached_property
     def is_open(self) -> bool:
@@ -171,6 +183,7 @@ class Operations:
         rate_class: str = READ,
         needs_session: bool = False,
         has_etag: bool = False,
+        text: TextForm | None = None,
     ) -> Callable[[FunctionT], FunctionT]:
         """Declare an operation that reads."""
         return self._declare(
@@ -182,6 +195,7 @@ class Operations:
             rate_class=rate_class,
             needs_session=needs_session,
             has_etag=has_etag,
+            text=text,
         )
 
     def write(
@@ -199,6 +213,7 @@ class Operations:
         rate_class: str = WRITE,
         needs_session: bool = False,
         changes: bool = True,
+        text: TextForm | None = None,
     ) -> Callable[[FunctionT], FunctionT]:
         """Declare an operation that writes, or computes an answer from a body (`changes=False`)."""
         return self._declare(
@@ -214,6 +229,7 @@ class Operations:
             rate_class=rate_class,
             needs_session=needs_session,
             changes=changes,
+            text=text,
         )
 
     def _declare(

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 from sublet.dns.types import RecordSet, RecordSetInput
@@ -13,10 +13,10 @@ from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.model import PlatformDomain
 from sublet.subdomains.records.rule import canonical_owner, check_records
 from sublet.subdomains.records.values import InvalidValue, parse_value
-from sublet.subdomains.records.zone_file import parse_zone_file
+from sublet.subdomains.records.zone_file import ZoneFileRecords, read_zone_file
 from sublet.web.form import Form
 
-_ENTRY = re.compile(r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[(\d+)\])?")
+_ENTRY = re.compile(r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[\d+\])?")
 _WEBSITE_TYPES = ("A", "AAAA", "CNAME")
 _HAS_ALIAS = "The name points to a host (CNAME), so it can have no other records. Give another name, or remove its CNAME first."
 _BOTH = ("@", "www")
@@ -24,28 +24,27 @@ _BOTH = ("@", "www")
 
 @dataclass(frozen=True, slots=True)
 class RecordsForm:
-    """The RRsets of a form, as `ChangeRecords` takes them, and notes about lines that it ignores.
+    """The RRsets of a form, as `ChangeRecords` takes them.
 
-    `fields` has the form's field for the values of each entry, `owner_field` the one for all owners. `lines` is as in `ZoneFileRecords`.
+    `fields` has the form's field for the values of each entry, `owner_field` the one for all owners. `file` is the zone file that has the
+    entries, if they come from one.
     """
 
     entries: tuple[RecordSetInput, ...]
     fields: tuple[str, ...]
     owner_field: str
     replaces_all: bool = False
-    notes: tuple[str, ...] = ()
-    lines: tuple[tuple[int, ...], ...] = field(default=())
+    file: ZoneFileRecords | None = None
 
     def error_in_form(self, error: FieldError) -> FieldError:
         """Return an error of `check_records` with the form's name of the field."""
+        if self.file is not None:
+            return self.file.error_in_file(error)
         found = _ENTRY.fullmatch(error.field)
         if found is None:  # about a stored RRset, or about all
             message = _HAS_ALIAS if error.code == "cname_not_alone" else error.message
             return FieldError(self.fields[0], error.code, message)
-        index, member, value_index = int(found[1]), found[2], int(found[3] or 0)
-        if self.lines:
-            message = f"Line {self.lines[index][value_index]}: {error.message}"
-            return FieldError(self.fields[index], error.code, message)
+        index, member = int(found[1]), found[2]
         names = {"name": self.owner_field, "ttl": "ttl", "type": "type"}
         return FieldError(names.get(member, self.fields[index]), error.code, error.message)
 
@@ -154,25 +153,9 @@ def _row(form: Form, fqdn: str, _stored: Sequence[RecordSet]) -> RecordsForm:
 
 def _zone_file(form: Form, fqdn: str, _stored: Sequence[RecordSet]) -> RecordsForm:
     """Replace all records by those of a zone file."""
-    found = parse_zone_file(form.get("zone_file", ""), fqdn)
-    notes = [(f"Line {each.line}: {each.message}", each.is_error) for each in found.notes]
-    errors = [FieldError("zone_file", "record_invalid", text) for text, is_error in notes if is_error]
-    if not found.entries and not errors:
-        errors = [
-            FieldError(
-                "zone_file", "required", f"There are no records for {fqdn} in it. Paste its zone file."
-            )
-        ]
-    if errors:
-        raise validation_failed(errors)
-    return RecordsForm(
-        found.entries,
-        ("zone_file",) * len(found.entries),
-        "zone_file",
-        replaces_all=True,
-        notes=tuple(text for text, _ in notes),
-        lines=found.lines,
-    )
+    found = read_zone_file(form.get("zone_file", ""), fqdn)
+    fields = ("zone_file",) * len(found.entries)
+    return RecordsForm(found.entries, fields, "zone_file", replaces_all=True, file=found)
 
 
 PURPOSES: dict[str, Callable[[Form, str, Sequence[RecordSet]], RecordsForm]] = {

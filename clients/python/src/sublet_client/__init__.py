@@ -143,6 +143,7 @@ if TYPE_CHECKING:
         Transfer,
         Usage,
         User,
+        ZoneFileStoredAnswer,
     )
 
 __all__ = (
@@ -281,6 +282,7 @@ __all__ = (
     "Usage",
     "User",
     "ValidationFailed",
+    "ZoneFileStoredAnswer",
 )
 
 _MODULES = ("_errors", "models", "exceptions", "_secret", "_quotes", "_read", "client", "async_client")

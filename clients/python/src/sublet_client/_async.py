@@ -55,6 +55,7 @@ from sublet_client.models import (
     TokenDetail,
     Transfer,
     Usage,
+    ZoneFileStoredAnswer,
 )
 
 
@@ -1591,6 +1592,70 @@ class AsyncRecordsMethods:
                 path_of("/subdomains/{fqdn}/records/{name}/{type}", fqdn=fqdn, name=name, type=type),
                 whole(RecordsAnswer),
                 body=given(),
+                headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+    async def get_zone_file(self, fqdn: str) -> str:
+        """Get the records of a subdomain as a zone file.
+
+        Answers `text/dns`, or JSON if `Accept` names `application/json`. A name without records has an
+        empty zone file.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "get_zone_file",
+                "GET",
+                path_of("/subdomains/{fqdn}/zonefile", fqdn=fqdn),
+                member(str, "zone_file"),
+            )
+        )
+
+    async def get_zone_file_tagged(self, fqdn: str) -> Tagged[str]:
+        """Get the records of a subdomain as a zone file, with its entity tag for `if_match` of a change."""
+        return await self._transport.run(
+            tagged(
+                Call(
+                    "get_zone_file",
+                    "GET",
+                    path_of("/subdomains/{fqdn}/zonefile", fqdn=fqdn),
+                    member(str, "zone_file"),
+                )
+            )
+        )
+
+    async def replace_zone_file(
+        self, fqdn: str, zone_file: str, *, idempotency_key: str | None = None, if_match: str | None = None
+    ) -> ZoneFileStoredAnswer:
+        """Replace all records by those of a zone file.
+
+        Takes `text/dns`, or a JSON object with the text. The records that aren't in the file are removed.
+        SOA and NS records of the name, records of DNSSEC and records of other names are ignored, and listed
+        in `notes`. A file without a record of the name is refused.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+
+        Raises:
+            AccountSuspended, SignInRequired, RecordsNotAllowed, NotFound, SubdomainNotFound,
+                SubdomainSuspended, DelegationExists, PreconditionFailed, ValidationFailed: and what every
+                call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "replace_zone_file",
+                "PUT",
+                path_of("/subdomains/{fqdn}/zonefile", fqdn=fqdn),
+                whole(ZoneFileStoredAnswer),
+                body=given(zone_file=zone_file),
                 headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
             )
         )

@@ -694,6 +694,16 @@ class RecordsAnswer(Model, frozen=True, kw_only=True):
     provisioning: Provisioning
 
 
+class ZoneFileStoredAnswer(Model, frozen=True, kw_only=True):
+    """The records that a zone file had, and the lines of it that were ignored or changed, each with the
+    reason.
+    """
+
+    records: tuple[RecordSet, ...]
+    provisioning: Provisioning
+    notes: tuple[str, ...]
+
+
 class Transfer(Model, frozen=True, kw_only=True):
     """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether
     the address has an account.

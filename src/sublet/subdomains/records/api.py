@@ -1,5 +1,6 @@
 """The API of the records of a name (docs/api.md, "Records")."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -7,6 +8,9 @@ from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 
 from msgspec import Meta, Struct
 
+from sublet.accounts.find import refuse_suspended
+from sublet.accounts.model import User
+from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.types import RecordSetInput
@@ -23,16 +27,17 @@ from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
 from sublet.operations.gates import sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations, Parameter, Refusals
+from sublet.operations.operation import API, Operations, Parameter, Refusals, TextForm
 from sublet.operations.shapes import Body, NoBody, Success
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.api import OWN_NAME, wait_for_publication
-from sublet.subdomains.find import find_in_account
+from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.change import ChangeRecords, change_records
 from sublet.subdomains.records.rule import canonical_owner
 from sublet.subdomains.records.sent import Records, Ttl, Values, record_set_inputs
+from sublet.subdomains.records.zone_file import format_zone_file, read_zone_file
 from sublet.subdomains.shapes import (
     FQDN,
     PROVISIONING_EXAMPLE,
@@ -51,6 +56,10 @@ _GATE = sensitive("moves the traffic of a name")
 _SITE = {"name": "@", "type": "A", "ttl": 300, "values": ["8.8.4.4"]}
 _WWW = {"name": "www", "type": "CNAME", "ttl": 300, "values": ["example.github.io."]}
 _EXAMPLE = {"records": [_SITE, _WWW], "provisioning": PROVISIONING_EXAMPLE}
+_ZONE_FILE = {
+    "zone_file": "$ORIGIN blog.example.net.\n$TTL 300\n@     300 IN A     8.8.4.4\nwww   300 IN CNAME example.github.io.\n"
+}
+_AS_TEXT = TextForm("text/dns", "zone_file")
 
 
 class RecordsAnswer(Success, kw_only=True):
@@ -60,6 +69,28 @@ class RecordsAnswer(Success, kw_only=True):
 
     records: list[RecordSetShape]
     provisioning: ProvisioningShape
+
+
+class ZoneFileAnswer(Success, kw_only=True):
+    """The records of a name as a zone file. It has no SOA record and no NS records."""
+
+    changed_by_requests: ClassVar = ("zone_file",)
+
+    zone_file: str
+
+
+class ZoneFileStoredAnswer(RecordsAnswer, kw_only=True):
+    """The records that a zone file had, and the lines of it that were ignored or changed, each with the reason."""
+
+    notes: list[str]
+
+
+class ZoneFileBody(Body):
+    """A zone file (RFC 1035, section 5)."""
+
+    required_members: ClassVar[tuple[str, ...]] = ("zone_file",)
+
+    zone_file: str | None = None
 
 
 class RecordsBody(Body):
@@ -174,6 +205,72 @@ async def remove_record(call: Call[NoBody, None]) -> Answer[RecordsAnswer]:
     """
     with _name_errors_as_sent():
         return await _change(call, ChangeRecords((_named(call, ()),)))
+
+
+@api.get(
+    "/subdomains/{fqdn}/zonefile",
+    "subdomains:read",
+    (SubdomainNotFound,),
+    has_etag=True,
+    example=_ZONE_FILE,
+    text=_AS_TEXT,
+)
+def get_zone_file(tx: Tx, call: Call[None, None]) -> ZoneFileAnswer:
+    """Get the records of a subdomain as a zone file.
+
+    Answers `text/dns`, or JSON if `Accept` names `application/json`. A name without records has an empty zone file.
+    """
+    return _show_zone_file(tx, call)
+
+
+@api.write(
+    "PUT",
+    "/subdomains/{fqdn}/zonefile",
+    "records:write",
+    _REFUSALS,
+    gate=_GATE,
+    example_body=_ZONE_FILE,
+    example={
+        **_EXAMPLE,
+        "notes": ["Line 3: `blog.example.net` is no zone of its own, so the NS record is ignored."],
+    },
+    text=_AS_TEXT,
+)
+async def replace_zone_file(call: Call[ZoneFileBody, None]) -> Answer[ZoneFileStoredAnswer]:
+    """Replace all records by those of a zone file.
+
+    Takes `text/dns`, or a JSON object with the text. The records that aren't in the file are removed. SOA and NS records of the name, records
+    of DNSSEC and records of other names are ignored, and listed in `notes`. A file without a record of the name is refused.
+    """
+    fqdn = await call.context.db.read(
+        _find_changeable, call.actor(), call.registrant.holder, call.path["fqdn"]
+    )
+    # 64 KiB take up to a tenth of a second.
+    found = await asyncio.to_thread(read_zone_file, call.body.zone_file or "", fqdn)
+    verb = only_if_match(call, change_records, lambda tx: _show_zone_file(tx, call))
+    try:
+        done = await write_once(
+            call, verb, call.actor(), fqdn, ChangeRecords(found.entries, replaces_all=True)
+        )
+    except ValidationFailed as refusal:
+        raise validation_failed([found.error_in_file(each) for each in refusal.errors]) from refusal
+    subdomain, provisioning = await wait_for_publication(call, done)
+    shapes = [record_set_shape(each) for each in subdomain.records]
+    notes = list(found.sentences)
+    return done.answer(ZoneFileStoredAnswer(records=shapes, provisioning=provisioning, notes=notes))
+
+
+def _find_changeable(tx: Tx, actor: Actor, holder: User, identifier: str) -> str:
+    """Return the canonical name whose records may be replaced, or raise the refusals of `change_records` before those of its RRsets."""
+    refuse_suspended(holder)
+    subdomain = find_in_account(tx, actor, identifier)
+    refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
+    return subdomain.fqdn
+
+
+def _show_zone_file(tx: Tx, call: Call[Any, Any]) -> ZoneFileAnswer:
+    subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
+    return ZoneFileAnswer(zone_file=format_zone_file(subdomain.fqdn, subdomain.records))
 
 
 def _sent(body: RecordsBody) -> tuple[RecordSetInput, ...] | None:

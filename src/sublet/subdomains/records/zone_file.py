@@ -1,5 +1,6 @@
 """The records of a name as a zone file (RFC 1035, section 5), for registrants who move."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,6 +11,7 @@ import dns.ttl
 
 from sublet.dns.names import is_at_or_below, shown, to_unicode
 from sublet.dns.types import RecordSet, RecordSetInput
+from sublet.errors import FieldError, validation_failed
 from sublet.subdomains.records.rule import (
     SIGNER_TYPES,
     TTL_SECONDS_DEFAULT,
@@ -24,6 +26,9 @@ FIELDS_MAX: Final = 10_000
 """The maximum number of fields in a zone file: 500 records have about 3,000. Each takes time, and 64 KiB have room for 30,000."""
 
 
+_VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
+
+
 @dataclass(frozen=True, slots=True)
 class ZoneFileNote:
     """A line of a zone file that can't be read (`is_error`), or that is ignored or changed. Lines count from 1."""
@@ -31,6 +36,9 @@ class ZoneFileNote:
     line: int
     message: str
     is_error: bool = False
+
+    def __str__(self) -> str:
+        return f"Line {self.line}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,19 @@ class ZoneFileRecords:
     lines: tuple[tuple[int, ...], ...]
     notes: tuple[ZoneFileNote, ...]
     notes_omitted: int
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The notes, each with its line."""
+        return tuple(str(each) for each in self.notes)
+
+    def error_in_file(self, error: FieldError) -> FieldError:
+        """Return an error of `check_records` about these RRsets as one about the line of `zone_file`."""
+        found = _VALUE.match(error.field)
+        if found is None:  # about all records
+            return FieldError("zone_file", error.code, error.message)
+        line = self.lines[int(found[1])][int(found[2] or 0)]
+        return FieldError("zone_file", error.code, f"Line {line}: {error.message}")
 
 
 @dataclass(slots=True)
@@ -115,6 +136,23 @@ def parse_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
         tuple(reader.notes),
         reader.notes_omitted,
     )
+
+
+def read_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
+    """Return the RRsets of a zone file that replaces all records of the canonical name `fqdn`, as `parse_zone_file` does.
+
+    Raises:
+        ValidationFailed: lines can't be read, or the file has no record of the name. An empty file removes nothing, because it is
+            more often a mistake than a wish.
+    """
+    found = parse_zone_file(text, fqdn)
+    errors = [FieldError("zone_file", "record_invalid", str(each)) for each in found.notes if each.is_error]
+    if not found.entries and not errors:
+        message = f"There are no records for {fqdn} in it. Send its zone file."
+        errors = [FieldError("zone_file", "required", message)]
+    if errors:
+        raise validation_failed(errors)
+    return found
 
 
 def _lines(tokenizer: dns.tokenizer.Tokenizer) -> Iterator[_Line]:

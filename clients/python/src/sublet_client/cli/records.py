@@ -1,6 +1,7 @@
 """`records`: the records of a name without nameservers."""
 
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 import click
 
@@ -104,16 +105,29 @@ def remove(
     return _change(ctl, name, owner, rdtype, without, waits=waits)
 
 
-@command(records, "export", uses=("get_records", "get_subdomain"))
+@command(records, "export", uses=("get_zone_file",))
 @click.argument("name")
 def export(ctl: Ctl, name: str) -> None:
-    """Write the records of a name to standard output, as the lines of a zone file."""
+    """Write the records of a name to standard output, as a zone file."""
     with ctl.client() as client:
-        fqdn = client.subdomains.get(name).fqdn
-        click.echo(f"$ORIGIN {fqdn}.")
-        for each in client.records.get(fqdn).records:
-            for value in each.values:
-                click.echo(f"{each.name}\t{each.ttl}\tIN\t{each.type}\t{value}")
+        click.echo(client.records.get_zone_file(name), nl=False)
+
+
+@command(records, "import", uses=("replace_zone_file", "get_subdomain"), columns=COLUMNS)
+@click.argument("name")
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@with_wait
+def import_(ctl: Ctl, name: str, file: TextIO, waits: bool) -> tuple[RecordSet, ...]:
+    """Replace all records of a name by those of a zone file, by default standard input.
+
+    Print the records, and to standard error the lines that were ignored or changed.
+    """
+    with ctl.client() as client:
+        done = client.records.replace_zone_file(name, file.read())
+        for note in done.notes:
+            click.echo(note, err=True)
+        _wait(ctl, client, name, waits=waits)
+        return done.records
 
 
 def _change(
