@@ -94,7 +94,7 @@ def config(
         port,
         places,
         secondaries,
-        platform_domain.records == "on",
+        platform_domain.accepts_records,
     )
     machines = [
         _Machine("primary", f"The primary, {server.value}", configure(site)),

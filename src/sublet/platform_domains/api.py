@@ -75,7 +75,7 @@ def platform_domain_shape(platform_domain: PlatformDomain, offers: list[Offer]) 
         **{name: getattr(platform_domain, name) for name in names}
         | {
             "registration_open": platform_domain.accepts_registrations,
-            "record_types": list(platform_domain.record_types) if platform_domain.records == "on" else [],
+            "record_types": list(platform_domain.record_types) if platform_domain.accepts_records else [],
         },
     )
 

@@ -251,6 +251,11 @@ class PlatformDomain(msgspec.Struct, frozen=True):
         """True if the platform domain accepts new registrations and isn't closing."""
         return self.registration_open and self.names_until is None
 
+    @property
+    def accepts_records(self) -> bool:
+        """True if names may have records instead of nameservers."""
+        return self.records == "on"
+
 
 _HINTS = get_type_hints(PlatformDomain, include_extras=True)
 SETTINGS: dict[str, Setting] = {

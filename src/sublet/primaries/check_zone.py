@@ -105,7 +105,7 @@ def check_zone(
         live = list(live)
         sent = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id, only_sent=True)
         former = _former_owners(tx, platform_domain, live, sent)
-        if platform_domain.records == "on":
+        if platform_domain.accepts_records:
             with_records |= former.keys()
     ours = former | owners
     # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
@@ -166,7 +166,7 @@ def _former_owners(
     stored as foreign, because a name also counts as published if its publication was given up.
     """
     zone = platform_domain.domain
-    types = PUBLISHED_TYPES if platform_domain.records == "on" else DELEGATION_TYPES
+    types = PUBLISHED_TYPES if platform_domain.accepts_records else DELEGATION_TYPES
     foreign = {record.owner for record in zone_store.list_zone_records(tx, platform_domain.id)}
     found = {
         record.owner
@@ -175,7 +175,7 @@ def _former_owners(
         and record.owner not in known
         and record.owner not in foreign
         # Any other owner was never ours, and no update could remove it.
-        and is_publishable(record.owner, zone, with_records=platform_domain.records == "on")
+        and is_publishable(record.owner, zone, with_records=platform_domain.accepts_records)
     }
     newest = publish_store.find_ever_published(
         tx, platform_domain.id, {registrable_name(owner, zone) for owner in found}

@@ -187,7 +187,7 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
     owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
         zone = platform_domain_store.find_platform_domain(tx, platform_domain_id)
-        may_have_records = zone is not None and zone.records == "on"
+        may_have_records = zone is not None and zone.accepts_records
         published_owner_store.mark_owners_sent(tx, owners, may_have_records=may_have_records)
         zone_state_store.delete_zone_updates(tx, platform_domain_id)
         zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)

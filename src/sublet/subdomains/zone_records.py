@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from msgspec import structs
 
@@ -10,7 +9,7 @@ from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, is_below, shown
-from sublet.dns.records import owner_of
+from sublet.dns.records import owner_of, sets_of_records
 from sublet.dns.serial import next_serial
 from sublet.dns.types import RECORD_TYPES, Record, RecordSet, RecordSetInput
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed
@@ -96,15 +95,8 @@ def list_zone_record_sets(tx: Tx, identifier: str) -> list[RecordSet]:
     """
     platform_domain = find_platform_domain(tx, identifier)
     _refuse_primary(platform_domain)
-    records = sorted(
-        zone_store.list_zone_records(tx, platform_domain.id), key=lambda each: (each.owner, each.type)
-    )
-    sets = []
-    for (owner, type_name), group in groupby(records, key=lambda each: (each.owner, each.type)):
-        found = list(group)
-        relative = owner.removesuffix(platform_domain.domain).removesuffix(".") or "@"
-        values = tuple(sorted(each.rdata for each in found))
-        sets.append(RecordSet(relative, type_name, found[0].ttl_seconds, values))
+    records = zone_store.list_zone_records(tx, platform_domain.id)
+    sets = sets_of_records(platform_domain.domain, records)
     return sorted(sets, key=lambda each: (each.name != "@", each.name, each.type))
 
 

@@ -30,7 +30,7 @@ from sublet.web.delegation_form import (
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
-from sublet.web.records import can_have_records, record_lines, stored_records
+from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
@@ -95,7 +95,7 @@ def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
     timeline = timeline_of(tx, call, subdomain, past)
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     records = record_lines(subdomain.records)
-    has_records = platform_domain is not None and can_have_records(platform_domain)
+    has_records = platform_domain is not None and platform_domain.accepts_records
     if subdomain.trashed_at is not None:
         return _Overview(
             name=name,

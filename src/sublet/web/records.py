@@ -120,11 +120,6 @@ def record_lines(records: Sequence[RecordSet]) -> list[str]:
     ]
 
 
-def can_have_records(platform_domain: PlatformDomain) -> bool:
-    """True if names under the platform domain may have records."""
-    return platform_domain.records == "on"
-
-
 async def stored_records(call: PageCall) -> tuple[list[str], str]:
     """Return the lines of a name's records, and their entity tag. A name in the trash has no lines."""
     try:
@@ -147,7 +142,7 @@ def _view(tx: Tx, call: Call[None, None]) -> tuple[_View, PlatformDomain]:
         fqdn=subdomain.fqdn,
         records=subdomain.records,
         nameservers=subdomain.delegation.nameservers,
-        types=platform_domain.record_types if can_have_records(platform_domain) else (),
+        types=platform_domain.record_types if platform_domain.accepts_records else (),
         may_change="records:write" in call.registrant.restrictions.scopes
         and is_allowed(subdomain, "update_nameservers", tx.now),
         provisioning=answer.provisioning,

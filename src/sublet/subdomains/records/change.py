@@ -88,7 +88,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
 
 def refuse_without_records(platform_domain: PlatformDomain) -> None:
     """Raise `RecordsNotAllowed` if the platform domain accepts no records."""
-    if platform_domain.records != "on":
+    if not platform_domain.accepts_records:
         raise RecordsNotAllowed(
             f"Names under {platform_domain.domain} can't have records. Set nameservers instead, or ask the operator to allow records."
         )
