@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet.health.aliases import DANGLING
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import CODES, report
 from sublet.health.model import IMPAIRED, Report
@@ -16,7 +17,7 @@ from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolve
 from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
 from support.network_namespace import runs_outside
 from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
-from support.running_service import running_service
+from support.running_service import Registrant, RunningService, running_service
 from support.serve_process import wait_until
 
 
@@ -29,7 +30,8 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
     world, cases, root_key = planted_world()
     if runs_outside(request, world.addresses, 300):
         return
-    assert {code for each in cases for code in each.codes} == CODES.keys() - {IMPAIRED}  # no fault of a name
+    # The others are no faults of a delegation.
+    assert {code for each in cases for code in each.codes} == CODES.keys() - {IMPAIRED, DANGLING}
 
     async def check(case: Planted, resolver_address: str | None) -> Report:
         client = DnsClient()
@@ -133,7 +135,47 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
             return [each["subject"] for each in service.operator("mail", "list")]
 
         wait_until(lambda: mails_an_hour_later() == [subject], 60)
+        _check_aliases(service, ada)
         assert service.doctor() == []
+
+
+def _check_aliases(service: RunningService, user: Registrant) -> None:
+    """A CNAME to a host that doesn't exist is found, also at the end of a chain; one to a host without addresses exists."""
+    service.operator("domain", "edit", PARENT_DOMAIN, "--records", "on", "--delegation-check", "off")
+    fqdn, path = f"site.{PARENT_DOMAIN}", f"/subdomains/site.{PARENT_DOMAIN}"
+    hosts = {
+        "gone": "gone.hosts.test.", "site": "a.hosts.test.", "never": "site.invalid.", "mail": "hosts.test.",
+        "chain": "lost.hosts.test.", "alias": "alias.hosts.test.", "_acme-challenge": "gone.hosts.test.",
+    }  # fmt: skip
+    service.register(user, fqdn, records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    refused = service.call(user, "POST", f"{path}/health")
+    assert (refused.status_code, refused.json()["error"]) == (409, "nameserver_required")
+    service.call(
+        user,
+        "PATCH",
+        f"{path}/records",
+        {"records": [{"name": name, "type": "CNAME", "values": [host]} for name, host in hosts.items()]},
+    )
+    wait_until(lambda: service.call(user, "GET", path).json()["subdomain"]["status"] == "active", 60)
+    health = service.call(user, "POST", f"{path}/health").json()["health"]
+    assert health["state"] == "degraded"
+    assert {(each["code"], each["subject"]) for each in health["findings"]} == {
+        ("dangling_alias", f"{each}.{fqdn}") for each in ("gone", "never", "chain")
+    }
+    assert "lost.hosts.test, which leads to gone.hosts.test, which doesn't exist" in str(health["findings"])
+    service.call(user, "PATCH", f"{path}/records", {"records": [gone("gone"), gone("never"), gone("chain")]})
+
+    def state_a_minute_later() -> str:
+        service.clock.pass_time(minutes=1)
+        return str(service.call(user, "GET", f"{path}/health").json()["health"]["state"])
+
+    # The worker checks the change within minutes.
+    wait_until(lambda: state_a_minute_later() == "healthy", 60)
+
+
+def gone(name: str) -> dict[str, object]:
+    """Return the change that removes the CNAME of an owner."""
+    return {"name": name, "type": "CNAME", "values": []}
 
 
 def _without_name(body: dict[str, object]) -> dict[str, object]:

@@ -116,7 +116,7 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
         for address in addresses
     ]
     parent = Zone(PARENT_DOMAIN, ("@ NS ns", f"ns A {PARENT}", *delegations), keys[PARENT_DOMAIN])
-    hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {PARENT}", *hosts, "alias CNAME a"))
+    hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {PARENT}", *hosts, "alias CNAME a", "lost CNAME gone"))
     tld = Zone(
         "test",
         (

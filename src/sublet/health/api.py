@@ -181,10 +181,11 @@ async def check_first(
     example={"health": _HEALTH},
 )
 def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
-    """Get the health of a subdomain's delegation.
+    """Get the health of a subdomain.
 
     Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. The delegation is
-    checked minutes after each change, then daily, and more often while the name is broken.
+    checked minutes after each change, then daily, and more often while the name is broken. Of a name with records, the hosts of its CNAME
+    records are checked.
     """
     view = view_health(tx, call.actor(), call.path["fqdn"])
     return answer_of(view, checks_enabled=call.context.checker is not None)
@@ -210,9 +211,9 @@ def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
     example={"health": _HEALTH},
 )
 async def check_health(call: Call[NoBody, None]) -> Answer[HealthAnswer]:
-    """Check a subdomain's delegation now.
+    """Check a subdomain now.
 
-    Queries the nameservers once and stores the result. A new state takes effect when a second check confirms it ten minutes later. After a
+    Queries the nameservers, or looks up the hosts of the CNAME records, once and stores the result. A new state takes effect when a second check confirms it ten minutes later. After a
     change of the delegation, it takes effect at once. The answer takes up to ten seconds.
     """
     db = call.context.db

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -10,11 +10,12 @@ from functools import partial
 from sublet.config import Settings, parse_listen, split_list
 from sublet.db import Database
 from sublet.errors import Unavailable
+from sublet.health.aliases import Alias, check_aliases
 from sublet.health.claims import claim_addresses, release_addresses
 from sublet.health.control import Control, impaired_report
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
-from sublet.health.model import HEALTHY, Observation, Question, Report, Target
+from sublet.health.model import HEALTHY, UNKNOWN, Observation, Question, Report, Target
 from sublet.health.observe import Claim, observe
 from sublet.health.query_limits import CHECK_SECONDS, parse_networks
 from sublet.health.resolve import (
@@ -71,7 +72,7 @@ class Checker:
         extra: Sequence[Question] = (),
         always_asks: bool = False,
     ) -> CheckResult:
-        """Check a delegation for at most `seconds`, and return the result. If the control group fails, the state is `unknown`.
+        """Check a delegation, or aliases, for at most `seconds`, and return the result. If the control group fails, the state is `unknown`.
 
         If the control group fails, nameservers are only asked with `always_asks`, or if there are `extra` questions. If another check is asking the same nameservers: with `waits`, retry for half of `seconds`; without, book a time for a later check.
 
@@ -79,6 +80,8 @@ class Checker:
             Unavailable: the database can't be reached.
         """
         ends = asyncio.get_running_loop().time() + seconds
+        if target.aliases:
+            return await self._check_aliases(target.aliases, ends)
         if all(is_special_use(each) for each in target.delegation.nameservers):
             # The result needs no query.
             seen = await observe(target, self._client, self._resolver, self._claimed)
@@ -91,6 +94,21 @@ class Checker:
         claim = partial(self._claimed, wait_seconds=seconds / 2 if waits else None)
         result = await self._check(target, self._resolver, claim, ends, extra)
         return result if problem is None else replace(result, report=impaired_report(problem, self._db.now()))
+
+    async def _check_aliases(self, aliases: Sequence[Alias], ends: float) -> CheckResult:
+        clock = asyncio.get_running_loop().time
+        problem = await self._in_time(self._find_problem(), ends)
+        found = Report(UNKNOWN, (), self._db.now())
+        if problem is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(ends):
+                    found = await check_aliases(aliases, self._resolver, self._db.now())
+            if found.state != HEALTHY:
+                problem = await self._in_time(
+                    self.control.find_problem(after=clock()), clock() + CONTROL_SECONDS
+                )
+        believed = found if problem is None else impaired_report(problem, self._db.now())
+        return CheckResult(believed, Observation(), found)
 
     async def check_without_cache(self, target: Target) -> CheckResult:
         """Check a delegation without any cached answer: follow referrals from the root, even if the settings name a resolver.

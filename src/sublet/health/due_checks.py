@@ -12,6 +12,7 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.health import brake, store
+from sublet.health.aliases import aliases_of
 from sublet.health.control import impaired_report
 from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
 from sublet.health.model import BROKEN, DueCheck, Health, Report, Target
@@ -49,7 +50,7 @@ def schedule_first_checks(tx: Tx, after_id: int) -> int | None:
 
     One call looks at `STEP_MAX` names.
     """
-    found = store.list_delegated(tx, after_id, STEP_MAX)
+    found = store.list_checked(tx, after_id, STEP_MAX)
     missing = [each for each, has_health in found if not has_health]
     store.insert_health(
         tx,
@@ -59,7 +60,7 @@ def schedule_first_checks(tx: Tx, after_id: int) -> int | None:
 
 
 def schedule_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
-    """Schedule a check soon for each name whose delegation changed since the last search, and return their number."""
+    """Schedule a check soon for each name whose delegation or records changed since the last search, and return their number."""
     domains = [each.id for each in list_platform_domains(tx)]
     since = min(searched_at or tx.now, tx.now) - SEARCH_OVERLAP
     changed = store.list_changed(tx, domains, since, tx.now + SEARCH_OVERLAP) if domains else []
@@ -72,11 +73,11 @@ def schedule_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
 def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
     """Return the checks that are due, the longest overdue first, and claim them for `CLAIM_DURATION`.
 
-    Delete the health of names that are no longer in the DNS. Postpone the checks of names whose last change isn't published yet.
+    Delete the health of names that have nothing to check any more. Postpone the checks of names whose last change isn't published yet.
     """
     ids = store.lock_due(tx, limit)
     found = {each.id: each for each in list_subdomains(tx, ids)}
-    gone = [each for each in ids if each not in found or not is_delegated(found[each])]
+    gone = [each for each in ids if each not in found or not is_checked(found[each])]
     store.delete_health(tx, gone)
     unpublished = [each.id for each in found.values() if each.id not in gone and not is_published(each)]
     store.reschedule(tx, unpublished, tx.now + FIRST_CHECK)
@@ -86,14 +87,20 @@ def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
 
 
 def target_of(tx: Tx, subdomain: Subdomain) -> Target:
-    """Return a name's delegation as the target of a check."""
+    """Return a name's delegation, or its aliases, as the target of a check."""
     unheld = tuple(
         each.host
         for each in find_enclosed_nameservers_of_subdomain(tx, subdomain)
         if not each.is_held or each.is_in_trash
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False
-    return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld)
+    aliases = aliases_of(subdomain)
+    return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld, aliases)
+
+
+def is_checked(subdomain: Subdomain) -> bool:
+    """True if a name is in the DNS with something to check: nameservers or aliases."""
+    return is_delegated(subdomain) or bool(aliases_of(subdomain))
 
 
 def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
@@ -121,7 +128,7 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
     While the number of breakages is implausible, the state of a name that worked becomes `unknown` instead (`brake.py`).
     """
     subdomain = find_subdomain(tx, subdomain_id)
-    if subdomain is None or not is_delegated(subdomain) or subdomain.published_generation != generation:
+    if subdomain is None or not is_checked(subdomain) or subdomain.published_generation != generation:
         return None
     health = store.lock_health(tx, subdomain_id)
     if health is None:

@@ -12,6 +12,7 @@ import dns.flags
 import dns.rcode
 
 from sublet.dns.addresses import not_public_reason
+from sublet.health.aliases import DANGLING
 from sublet.health.chain import ChainVerdict, judge_chain, supported_ds
 from sublet.health.dns_client import PAYLOAD_OCTETS
 from sublet.health.model import (
@@ -55,6 +56,7 @@ CODES: dict[str, str] = {
     "edns_broken": "the nameserver doesn't answer with EDNS (RFC 6891)",
     "udp_size": "the nameserver's UDP answers are larger than allowed, or get lost",
     "hijackable": "anyone could register the domain of the nameserver, and take over the name",
+    DANGLING: "the host of a CNAME record doesn't exist, and could be taken over",
     "checks_impaired": "the registry can't check delegations at the moment, so the state is unknown",
 }
 """Every code of a finding, with its meaning."""

@@ -28,7 +28,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A delegation to check, stored or planned.
+    """A delegation to check, stored or planned, or the `aliases` of a name with records (`aliases.py`).
 
     `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld` are the nameservers below names
     of this registry that no user holds or that are in the trash.
@@ -39,6 +39,7 @@ class Target:
     delegation: Delegation
     parent_signed: bool
     unheld: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

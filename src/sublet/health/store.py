@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
+    cast,
     delete,
     func,
     insert,
@@ -200,16 +201,17 @@ def list_followed(tx: Tx, fqdns: Collection[str]) -> dict[str, str]:
     return {row[0]: row[1] for row in _FOLLOWED_OF.all(tx, names=list(fqdns))}
 
 
-_DELEGATED = and_(subdomains.c.nameserver_count > 0, subdomains.c.trashed_at.is_(None))
+_HAS_ALIAS = (subdomains.c.record_count > 0) & cast(subdomains.c.records, String).contains('"CNAME"')
+_CHECKED = and_(or_(subdomains.c.nameserver_count > 0, _HAS_ALIAS), subdomains.c.trashed_at.is_(None))
 _JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdomains.c.id)
 
 
-def list_delegated(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
+def list_checked(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
     """Return the ids of the next names that may be in the DNS, each with True if the name has health."""
     query = (
         select(subdomains.c.id, _HEALTH.subdomain_id.is_not(None))
         .select_from(_JOINED)
-        .where(_DELEGATED & (subdomains.c.id > after_id))
+        .where(_CHECKED & (subdomains.c.id > after_id))
         .order_by(subdomains.c.id)
         .limit(limit)
     )
@@ -217,14 +219,14 @@ def list_delegated(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
 
 
 def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
-    """Return the names whose delegation changed since an instant, was not checked after that, and has no check due before `soon`."""
+    """Return the names whose delegation or records changed since an instant, was not checked after that, and has no check due before `soon`."""
     query = (
         select(subdomains.c.id)
         .select_from(_JOINED)
         .where(
             subdomains.c.platform_domain_id.in_(platform_domain_ids)
             & (subdomains.c.generation_at >= since)
-            & _DELEGATED
+            & _CHECKED
             & or_(
                 _HEALTH.subdomain_id.is_(None),
                 and_(

@@ -9,12 +9,12 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, NameserverRequired
 from sublet.health import store
-from sublet.health.due_checks import target_of
+from sublet.health.due_checks import is_checked, target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
 from sublet.subdomains.child_state_store import ChildStates, find_child_states
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import has_nameserver, is_published
+from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 
 
@@ -66,15 +66,15 @@ def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueC
         AccountSuspended: the user is suspended.
         SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
         SubdomainSuspended: the operator suspended the name, so it isn't in the DNS.
-        NameserverRequired: the name has no nameserver.
+        NameserverRequired: the name has no nameserver, and no alias.
         Conflict: the last change of the name is not published yet.
     """
     refuse_suspended(user)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
-    if not has_nameserver(subdomain):
+    if not is_checked(subdomain):
         raise NameserverRequired(
-            "This subdomain has no nameserver to check. Set a nameserver first, with PUT …/nameservers."
+            "This subdomain has no nameserver and no CNAME record to check. Set one of them first."
         )
     if not is_published(subdomain):
         raise Conflict("The last change is not published yet. Try again once `status` is active.")

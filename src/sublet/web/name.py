@@ -12,6 +12,7 @@ from sublet.db import Tx
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
+from sublet.health.due_checks import is_checked
 from sublet.health.view_health import health_of
 from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
@@ -68,6 +69,7 @@ async def show(call: PageCall) -> Response:
         usage=shown.usage,
         auto_renew=shown.auto_renew,
         health=shown.health,
+        is_checked=shown.is_checked,
         automatic_ds=shown.automatic_ds,
         transfer=shown.transfer,
     )
@@ -84,6 +86,7 @@ class _Overview:
     usage: UsageShape | None = None
     auto_renew: AutoRenewShape | None = None
     health: HealthShape | None = None
+    is_checked: bool = False
     automatic_ds: AutomaticDsShape | None = None
     transfer: TransferShape | None = None
 
@@ -113,6 +116,7 @@ def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
         can_have_records=has_records,
         auto_renew=auto_renew_of(tx, subdomain, past),
         health=health_answer(health, checks_enabled=checks_enabled).health,
+        is_checked=is_checked(subdomain),
         automatic_ds=automatic_ds_answer(automatic_ds_of(tx, subdomain, health.states)).automatic_ds,
         transfer=pending_offer_of(tx, call, subdomain),
     )

@@ -1184,11 +1184,11 @@ class AsyncSubdomainsMethods:
         )
 
     async def get_health(self, fqdn: str) -> Health:
-        """Get the health of a subdomain's delegation.
+        """Get the health of a subdomain.
 
         Returns the result of the last check: whether resolvers find the name at its nameservers, since
         when, and the findings. The delegation is checked minutes after each change, then daily, and more
-        often while the name is broken.
+        often while the name is broken. Of a name with records, the hosts of its CNAME records are checked.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
@@ -1204,11 +1204,11 @@ class AsyncSubdomainsMethods:
         )
 
     async def check_health(self, fqdn: str) -> Health:
-        """Check a subdomain's delegation now.
+        """Check a subdomain now.
 
-        Queries the nameservers once and stores the result. A new state takes effect when a second check
-        confirms it ten minutes later. After a change of the delegation, it takes effect at once. The answer
-        takes up to ten seconds.
+        Queries the nameservers, or looks up the hosts of the CNAME records, once and stores the result. A
+        new state takes effect when a second check confirms it ten minutes later. After a change of the
+        delegation, it takes effect at once. The answer takes up to ten seconds.
 
         Args:
             fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
