@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sublet import audit
 from sublet.config import Settings
 from sublet.db import Tx
-from sublet.dns.types import Delegation
+from sublet.dns.types import Delegation, RecordSetInput
 from sublet.health import store
 from sublet.health.checker import Checker
 from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
@@ -24,6 +24,7 @@ from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Leve
 from sublet.mail.store import list_mails
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
+from sublet.subdomains.records.change import ChangeRecords, change_records
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import Registry
 
@@ -98,6 +99,21 @@ def test_a_change_is_checked_soon_and_a_name_that_left_the_dns_is_not_checked(re
     assert due.generation == 3
     registry.write(delete, registry.actor(), SHOP)
     assert record(registry, held, BROKEN) is None
+    assert due_after(registry, days=2) == []
+    assert registry.read(store.find_health, held.id) is None
+
+
+def test_only_names_with_nameservers_or_an_alias_are_checked(registry: Registry) -> None:
+    registry.add_domain("records.test", records="on")
+    site, www = "site.records.test", RecordSetInput("www", "CNAME", ("shop.example.org",))
+    held = registry.register(site, records=(www,))
+    registry.register("text.records.test", records=(RecordSetInput("@", "TXT", ('"CNAME"',)),))
+    registry.publish("records.test")
+    assert registry.write(schedule_changed_names) == 1
+    (due,) = due_after(registry, minutes=4)
+    assert (due.subdomain_id, due.target.aliases) == (held.id, ((f"www.{site}", "shop.example.org"),))
+    assert record(registry, held, HEALTHY) is not None
+    registry.write(change_records, registry.actor(), site, ChangeRecords((), replaces_all=True))
     assert due_after(registry, days=2) == []
     assert registry.read(store.find_health, held.id) is None
 
