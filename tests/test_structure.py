@@ -120,7 +120,7 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
         "subdomains/transfers/find.py",  # to whose address a name is offered
         "organizations/find.py",  # a member's organizations
         "organizations/api.py",  # the outcome of a change that the path names
-        "registry/delete_own_user.py",  # the person whom the request deletes
+        "registry/delete_user.py",  # the person whom the request deletes
         "subdomains/register.py",  # whether the audit names the holder too
     }
     found = {_module(path) for path in FILES if "actor.user_id" in path.read_text(encoding="utf-8")}

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sublet.audit import Actor
 from sublet.cli.main import app
-from sublet.organizations.create_organization import create_organization
+from sublet.organizations.organization import create_organization
 from support.operator_registry import ANNA, BOB, small_registry
 
 COLUMNS = 80

@@ -14,8 +14,7 @@ from sublet.accounts.users import add_user
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.operations.session_cookie import COOKIE
-from sublet.organizations.accept_invitation import opens_accounts
-from sublet.organizations.invite_member import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY
+from sublet.organizations.invitations import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY, opens_accounts
 from support.answer_times import compare_times
 from support.browsers import signed_in
 from support.error_triggers import new_user, unused_name

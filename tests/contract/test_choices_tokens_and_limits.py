@@ -68,7 +68,8 @@ def test_the_scopes_of_the_routes() -> None:
         of_names = ("/subdomains", "/availability", "/me/reminders", "/transfers", "/delegation-checks")
         noun = "subdomains" if endpoint.path.startswith(of_names) else "account"
         noun = "tickets" if endpoint.path.startswith("/support") else noun
-        noun = "records" if "/records" in endpoint.path and right == "write" else noun
+        of_records = "/records" in endpoint.path or endpoint.path.endswith("/zonefile")
+        noun = "records" if of_records and right == "write" else noun
         is_of_tokens = endpoint.path.startswith(of_tokens_too) or endpoint.name == "delete_me"
         noun = "tokens" if is_of_tokens else noun
         is_of_members = endpoint.path.startswith("/organizations") and (

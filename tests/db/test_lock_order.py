@@ -18,12 +18,10 @@ from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
-from sublet.organizations.accept_invitation import accept_invitation
 from sublet.organizations.find import lock_as_owner
-from sublet.organizations.invite_member import invite_member, revoke_invitation
-from sublet.organizations.remove_member import remove_member
-from sublet.organizations.rename_organization import rename_organization
-from sublet.organizations.set_role import set_role_as_operator
+from sublet.organizations.invitations import accept_invitation, invite_member, revoke_invitation
+from sublet.organizations.members import remove_member, set_role_as_operator
+from sublet.organizations.organization import rename_organization
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_state_store
 from sublet.primaries.publisher_transactions import (
@@ -35,12 +33,11 @@ from sublet.primaries.publisher_transactions import (
     settle_fence,
 )
 from sublet.registry.delete_organization import delete_organization
-from sublet.registry.delete_own_user import delete_own_user
-from sublet.registry.delete_user import delete_user
+from sublet.registry.delete_user import delete_own_user, delete_user
+from sublet.sign_in.codes import request_code
 from sublet.sign_in.devices.start import start_device
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
-from sublet.sign_in.remove_passkey import remove_passkey
-from sublet.sign_in.request_code import request_code
+from sublet.sign_in.passkeys import remove_passkey
 from sublet.sign_in.store import list_passkeys
 from sublet.sign_up.sign_up import SignUp, sign_up
 from sublet.sign_up.store import list_open_invitations
@@ -52,7 +49,7 @@ from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.retry import retry
 from sublet.subdomains.sweep.sweep import sweep
-from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers.move import transfer
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.interleaving import count_blocked, interleave
 from support.postgresql import fresh_database

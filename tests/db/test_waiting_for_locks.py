@@ -28,12 +28,11 @@ from sublet.sign_in.devices.decide import allow_device
 from sublet.sign_in.devices.model import VALID_FOR
 from sublet.sign_in.devices.start import start_device
 from sublet.sign_in.model import IdentifiedUser
-from sublet.sign_in.open_session import open_session
-from sublet.subdomains.close_platform_domain import close_platform_domain
+from sublet.sign_in.sessions import open_session
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
+from sublet.subdomains.end_platform_domain import close_platform_domain, remove_platform_domain
 from sublet.subdomains.model import OperatorPermission, Register
 from sublet.subdomains.register import register
-from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.zone_records import set_zone_record
 from support.interleaving import interleave

@@ -14,7 +14,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from sublet.dns.compare_records import matches
+from sublet.dns.difference import matches
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
 from sublet.primaries.compare_zone import NameDifference, ZoneDifferences, compare_zone

@@ -20,8 +20,7 @@ from sublet.dns.types import Record, Secondary
 from sublet.health import query_limits
 from sublet.mail.operator_notice_store import operator_notices
 from sublet.primaries import answer_check
-from sublet.primaries.answer_check import AnswerCheck
-from sublet.primaries.answer_watch import AnswerWatch
+from sublet.primaries.answer_check import AnswerCheck, AnswerWatch
 from sublet.primaries.zone_answers import ANSWER_CAUSES
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE
 from sublet.subdomains.delete import delete

@@ -48,7 +48,7 @@ from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
 from sublet.sign_in.model import Site
-from sublet.sign_in.passkeys import check_challenge
+from sublet.sign_in.webauthn_answers import check_challenge
 from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.records.dyndns import parse_addresses, parse_hosts

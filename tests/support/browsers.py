@@ -13,7 +13,7 @@ from sublet.operations.session_cookie import COOKIE
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser as Client
 from sublet.sign_in.model import IdentifiedUser, SignedIn
-from sublet.sign_in.open_session import open_session
+from sublet.sign_in.sessions import open_session
 from support.running_service import RunningService
 
 

@@ -10,9 +10,9 @@ from sublet.accounts.model import Registrant
 from sublet.accounts.tokens.create import create_token
 from sublet.audit import Actor
 from sublet.mail.store import mails
-from sublet.organizations.accept_invitation import Accepted, accept_invitation
-from sublet.organizations.create_organization import create_organization
-from sublet.organizations.set_role import set_role_as_operator
+from sublet.organizations.invitations import Accepted, accept_invitation
+from sublet.organizations.members import set_role_as_operator
+from sublet.organizations.organization import create_organization
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry

@@ -9,12 +9,12 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.secret import Secret
-from sublet.sign_in.add_passkey import add_passkey, offer_passkey
+from sublet.sign_in.codes import request_code
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
 from sublet.sign_in.model import Browser, SignedIn, Site
-from sublet.sign_in.open_session import open_session
-from sublet.sign_in.passkeys import SIGN_IN_CHALLENGE, new_challenge, use_options
-from sublet.sign_in.request_code import request_code
+from sublet.sign_in.passkeys import add_passkey, offer_passkey
+from sublet.sign_in.sessions import open_session
+from sublet.sign_in.webauthn_answers import SIGN_IN_CHALLENGE, new_challenge, use_options
 from sublet.sign_up.store import find_signing_key
 from support.authenticator import Authenticator
 from support.registry import Registry

@@ -12,7 +12,7 @@ from sublet.cli.audit import _find_objects
 from sublet.errors import NotFound
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
-from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers.move import transfer
 from support.registry import OPERATOR, START, Registry
 
 SHOP = "shop.example.test"

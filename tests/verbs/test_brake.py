@@ -18,7 +18,7 @@ from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
+from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
 from sublet.subdomains.sweep.sweep import sweep
 from support.registry import OPERATOR, Registry
 

@@ -8,15 +8,18 @@ from sublet.credits.model import Payable
 from sublet.errors import Conflict, NotFound, RegistrationClosed, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.platform_domains.offers import offer_mode
-from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.dates.timeline import future_events
 from sublet.subdomains.delete import delete
+from sublet.subdomains.end_platform_domain import (
+    close_platform_domain,
+    keep_platform_domain,
+    remove_platform_domain,
+)
 from sublet.subdomains.lifecycle import allowed_actions, lost_at
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
-from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.suspend import suspend

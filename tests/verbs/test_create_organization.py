@@ -18,14 +18,14 @@ from sublet.errors import (
     TokenRestricted,
     ValidationFailed,
 )
-from sublet.organizations.create_organization import create_organization
+from sublet.organizations.organization import create_organization
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
-from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers.move import transfer
 from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket

@@ -13,11 +13,10 @@ from sublet.errors import (
     TokenRevoked,
     ValidationFailed,
 )
-from sublet.organizations.create_organization import create_organization
-from sublet.organizations.invite_member import invite_member
+from sublet.organizations.invitations import invite_member
+from sublet.organizations.organization import create_organization
 from sublet.registry.delete_organization import delete_organization
-from sublet.registry.delete_own_user import delete_own_user
-from sublet.registry.delete_user import delete_user
+from sublet.registry.delete_user import delete_own_user, delete_user
 from sublet.restrictions import SCOPES
 from sublet.sign_up.store import list_open_invitations
 from sublet.subdomains.delete import delete

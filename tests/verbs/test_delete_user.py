@@ -27,8 +27,8 @@ from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
-from sublet.organizations.create_organization import create_organization
-from sublet.organizations.invite_member import invite_member
+from sublet.organizations.invitations import invite_member
+from sublet.organizations.organization import create_organization
 from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions

@@ -29,10 +29,10 @@ from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
 from sublet.mail.store import mails
 from sublet.operations.idempotency_store import claim_key, idempotency_keys, store_outcome
-from sublet.organizations.create_organization import create_organization
+from sublet.organizations.organization import create_organization
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains
-from sublet.sign_in.recovery import start_recovery
+from sublet.sign_in.passkeys import start_recovery
 from sublet.sign_up.store import mailed_codes
 from sublet.subdomains import store
 from sublet.subdomains.child_state_store import (

@@ -12,7 +12,7 @@ from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.suspend import suspend
-from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.subdomains.sweep.brake import stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 

@@ -17,14 +17,14 @@ from sublet.errors import (
     SignUpClosed,
     ValidationFailed,
 )
-from sublet.organizations.accept_invitation import accept_invitation
-from sublet.organizations.invite_member import (
+from sublet.organizations.invitations import (
     OF_ORGANIZATION_PER_DAY,
     TO_ADDRESS_PER_DAY,
+    accept_invitation,
     invite_member,
     revoke_invitation,
 )
-from sublet.organizations.remove_member import remove_member
+from sublet.organizations.members import remove_member
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up.codes import MailedCode

@@ -7,7 +7,6 @@ import pytest
 
 from sublet.db import Tx
 from sublet.processes import store
-from sublet.processes.leased import under_lease
 from sublet.processes.leases import (
     PUBLISH_FOR,
     give_back_lease,
@@ -15,6 +14,7 @@ from sublet.processes.leases import (
     list_held_by_others,
     renew_lease,
     take_lease,
+    under_lease,
 )
 from sublet.processes.model import Lease, LeaseLost, Process
 from sublet.processes.processes import (

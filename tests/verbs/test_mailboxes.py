@@ -12,14 +12,13 @@ from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.db import Tx
 from sublet.errors import Conflict, RateLimited, Refusal, ValidationFailed
 from sublet.mail.store import mails
-from sublet.organizations.invite_member import invite_member
-from sublet.registry.delete_own_user import delete_own_user
-from sublet.registry.delete_user import delete_user
+from sublet.organizations.invitations import invite_member
+from sublet.registry.delete_user import delete_own_user, delete_user
 from sublet.sign_in.change_account import AccountChange, change_account
-from sublet.sign_in.request_code import request_code
+from sublet.sign_in.codes import request_code
 from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, SIGN_IN_MAILS_PER_HOUR
 from sublet.sign_up.sign_up import SignUp, confirm_sign_up, invite, sign_up
-from sublet.subdomains.transfers.accept import accept
+from sublet.subdomains.transfers.move import accept
 from sublet.subdomains.transfers.push import push
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 from support.shared_names import STRANGER, URL, share

@@ -38,13 +38,11 @@ from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.renew import renew
 from sublet.subdomains.store import count_free, list_terms, update_subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
-from sublet.subdomains.transfer import transfer
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.accept import accept
-from sublet.subdomains.transfers.decline import decline
+from sublet.subdomains.transfers.end import decline, withdraw
 from sublet.subdomains.transfers.model import PUSHES_PER_DAY, NameTransfer
+from sublet.subdomains.transfers.move import accept, transfer
 from sublet.subdomains.transfers.push import push
-from sublet.subdomains.transfers.withdraw import withdraw
 from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket

@@ -22,10 +22,9 @@ from sublet.errors import (
 )
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
-from sublet.sign_in.end_session import end_all_sessions, end_other_sessions, end_session
+from sublet.sign_in.codes import make_sign_in_link, request_code
 from sublet.sign_in.model import Browser, SignedIn
-from sublet.sign_in.request_code import request_code
-from sublet.sign_in.sign_in_link import make_sign_in_link
+from sublet.sign_in.sessions import end_all_sessions, end_other_sessions, end_session
 from sublet.sign_in.store import list_sessions
 from sublet.subdomains.activity import list_activity
 from support.registry import OPERATOR, Registry

@@ -14,7 +14,7 @@ from sublet.mail.operator_notices import is_operator_mail_due, mail_notices, not
 from sublet.mail.outbox import claim, enqueue_to, record_delivery
 from sublet.primaries.publisher_transactions import record_zone_fault
 from sublet.registry.delete_user import delete_user
-from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
+from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply

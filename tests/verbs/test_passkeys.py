@@ -20,12 +20,17 @@ from sublet.errors import (
 )
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
-from sublet.sign_in.add_passkey import PASSKEYS_MAX, add_passkey, offer_passkey
-from sublet.sign_in.end_session import end_session
 from sublet.sign_in.identify import identify_by_passkey
 from sublet.sign_in.model import Browser
-from sublet.sign_in.recovery import start_recovery, stop_recovery
-from sublet.sign_in.remove_passkey import remove_passkey
+from sublet.sign_in.passkeys import (
+    PASSKEYS_MAX,
+    add_passkey,
+    offer_passkey,
+    remove_passkey,
+    start_recovery,
+    stop_recovery,
+)
+from sublet.sign_in.sessions import end_session
 from sublet.sign_in.store import find_recovery, list_passkeys
 from support.authenticator import PRESENT, Authenticator
 from support.registry import OPERATOR, Registry

@@ -13,13 +13,13 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
+from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
 from sublet.subdomains.sweep.plausible_clock import (
     AHEAD_MAX,
     BEHIND_MAX,
     find_implausible_clock_reason,
     implausible_clock_reason,
 )
-from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 

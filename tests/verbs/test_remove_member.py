@@ -12,7 +12,7 @@ from sublet.errors import (
     OrganizationNotFound,
     TokenRevoked,
 )
-from sublet.organizations.remove_member import remove_member
+from sublet.organizations.members import remove_member
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.restrictions import SCOPES

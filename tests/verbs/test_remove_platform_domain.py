@@ -14,11 +14,11 @@ from sublet.platform_domains.label_patterns import block_labels
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.subdomains.delete import delete
+from sublet.subdomains.end_platform_domain import remove_platform_domain
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
-from sublet.subdomains.remove_platform_domain import remove_platform_domain
 from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.view_zone import view_zones
 from support.registry import OPERATOR, Registry

@@ -9,7 +9,7 @@ from sublet.errors import (
     OrganizationNotFound,
     ValidationFailed,
 )
-from sublet.organizations.rename_organization import rename_as_operator, rename_organization
+from sublet.organizations.organization import rename_as_operator, rename_organization
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
 from support.shared_names import share, working_for

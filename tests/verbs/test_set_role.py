@@ -12,7 +12,7 @@ from sublet.errors import (
     OrganizationNotFound,
     ValidationFailed,
 )
-from sublet.organizations.set_role import set_role, set_role_as_operator
+from sublet.organizations.members import set_role, set_role_as_operator
 from sublet.registry.delete_user import delete_user
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue

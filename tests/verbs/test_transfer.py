@@ -20,7 +20,7 @@ from sublet.subdomains.store import list_terms
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.suspension_store import list_suspensions
 from sublet.subdomains.sweep.store import list_due
-from sublet.subdomains.transfer import transfer
+from sublet.subdomains.transfers.move import transfer
 from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sublet.sign_in.request_code import LINK_PATH
+from sublet.sign_in.codes import LINK_PATH
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
 

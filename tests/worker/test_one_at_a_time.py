@@ -16,7 +16,7 @@ from sublet.platform_domains import zone_state_store
 from sublet.primaries.check_process import CheckRequest
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import PrimaryFault
-from sublet.processes import leased
+from sublet.processes import leases
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
@@ -78,7 +78,7 @@ def test_without_the_lease_a_wrong_clock_stops_the_sweep(
         return Lease(name, holder, 1, registry.now)
 
     monkeypatch.setattr("sublet.subdomains.sweep.runner.try_lease", try_lease)
-    monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
+    monkeypatch.setattr(leases, "hold_lease", lambda _tx, _lease: None)
     with pytest.raises(AssertionError):
         registry.run(_beside_a_wrong_clock(registry, url))
 
@@ -92,12 +92,12 @@ def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch:
         raise RuntimeError("a fault")
 
     async def story() -> None:
-        async with leased.keep_lease(
+        async with leases.keep_lease(
             registry.db, Lease("publish:1", "a", 1, registry.now), timedelta(seconds=0.01)
         ):
             await asyncio.to_thread(wait_until, lambda: len(tried) > 1)
 
-    monkeypatch.setattr(leased, "renew_lease", renew_lease)
+    monkeypatch.setattr(leases, "renew_lease", renew_lease)
     with structlog.testing.capture_logs() as logs:
         registry.run(story())
     assert {each["event"] for each in logs} == {"lease_fault"}

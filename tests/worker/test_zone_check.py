@@ -16,7 +16,7 @@ from sublet.primaries import check_process
 from sublet.primaries.check_process import CheckRequest, check_on_primary
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.transfer import ZoneTransfer, transfer_zone
-from sublet.subdomains.remove_platform_domain import remove_platform_domain
+from sublet.subdomains.end_platform_domain import remove_platform_domain
 from sublet.subdomains.store import list_unreleased_names
 from support.name_servers import fresh_key, primary
 from support.operator_registry import OPERATOR, Registry, empty_registry

@@ -47,7 +47,7 @@ from sublet.operations.shapes import (
     Success,
     one_of,
 )
-from sublet.registry.delete_own_user import delete_own_user
+from sublet.registry.delete_user import delete_own_user
 from sublet.registry.export_store import ROWS_AT_ONCE, SECTIONS, Section, SortKey, next_part
 from sublet.restrictions import SCOPES
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt

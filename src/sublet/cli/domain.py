@@ -28,9 +28,12 @@ from sublet.platform_domains.model import (
 )
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.platform_domains.platform_domain import add_platform_domain
-from sublet.subdomains.close_platform_domain import close_platform_domain, keep_platform_domain
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.remove_platform_domain import remove_platform_domain
+from sublet.subdomains.end_platform_domain import (
+    close_platform_domain,
+    keep_platform_domain,
+    remove_platform_domain,
+)
 from sublet.subdomains.store import list_unreleased_names
 
 app = new_app("Platform domains: settings, offers, grants.")

@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.errors import NotFound
 from sublet.ids import MAX_ID
 from sublet.mail import templates
-from sublet.mail.html import html_of
+from sublet.mail.compose import html_of
 from sublet.mail.model import Mail
 from sublet.mail.outbox import retry as retry_verb
 from sublet.mail.store import list_mails

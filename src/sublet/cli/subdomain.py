@@ -32,7 +32,7 @@ from sublet.subdomains.renew import operator_renew
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.suspend import suspend as suspend_verb
 from sublet.subdomains.suspend import unsuspend as unsuspend_verb
-from sublet.subdomains.transfer import transfer as transfer_verb
+from sublet.subdomains.transfers.move import transfer as transfer_verb
 
 app = new_app(
     "List and show registered names; register, check, renew, move, delete, suspend, restore and purge them."

@@ -8,8 +8,8 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.subdomains.sweep import store as sweep_store
+from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
 from sublet.subdomains.sweep.plausible_clock import find_implausible_clock_reason
-from sublet.subdomains.sweep.stop import resume_sweep, stop_sweep
 
 app = new_app("Show, stop and resume the sweep, which sends reminders, and trashes and purges names.")
 _DAYS = (0, 1, 7, 30)

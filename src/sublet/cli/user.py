@@ -88,7 +88,7 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
 
     Verify the person's identity first: the link counts as a sign-in with a passkey. The user gets a mail when the link is used.
     """
-    from sublet.sign_in.sign_in_link import make_sign_in_link  # noqa: PLC0415
+    from sublet.sign_in.codes import make_sign_in_link  # noqa: PLC0415
 
     made = session.write(make_sign_in_link, user, _public_url(session))
     link = made.link.reveal()
@@ -101,7 +101,7 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
 @audited_command(user_app, "end-sessions")
 def end_sessions(session: Session, user: UserName) -> Answer:
     """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
-    from sublet.sign_in.end_session import end_all_sessions  # noqa: PLC0415
+    from sublet.sign_in.sessions import end_all_sessions  # noqa: PLC0415
 
     found, ended = session.write(end_all_sessions, user)
     line = f"Ended {counted(ended, 'session')} of {found.email}."

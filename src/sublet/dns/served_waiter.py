@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sublet.dns.compare_records import matches
+from sublet.dns.difference import matches
 from sublet.dns.parent_servers import ParentServer
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record

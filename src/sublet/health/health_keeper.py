@@ -24,8 +24,7 @@ from sublet.health.due_checks import (
 )
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.undelegate import is_undelegation_next, undelegate
-from sublet.processes.leased import try_lease, under_lease
-from sublet.processes.leases import WATCH_FOR
+from sublet.processes.leases import WATCH_FOR, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
 

@@ -53,7 +53,7 @@ from sublet.operations.rate_limiter import (
 from sublet.operations.session_cookie import CLEARED_COOKIE
 from sublet.operations.shapes import NoBody
 from sublet.secret import Secret
-from sublet.sign_in.end_session import CURRENT
+from sublet.sign_in.sessions import CURRENT
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from sublet.mail.letter import Message
+from sublet.mail.letter import Message, quote_lines
 from sublet.mail.model import SIGNATURE
-from sublet.mail.quote import quote_lines
 
 EVERY: Final = timedelta(minutes=15)
 """The minimum time between two mails to the operator. Notices of this time share the next mail."""

@@ -2,8 +2,8 @@
 
 from sublet.db import Tx
 from sublet.mail import operator_notice_store as store
+from sublet.mail.letter import CHARACTERS_MAX
 from sublet.mail.operator_mail import EVERY, KINDS, write_operator_mail
-from sublet.mail.quote import CHARACTERS_MAX
 from sublet.mail.store import insert_mail
 
 OPERATOR_REFERENCE = "operator:"

@@ -5,8 +5,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sublet.mail.letter import Message
-from sublet.mail.quote import quoted, without_links
+from sublet.mail.letter import Message, quoted, without_links
 
 EXAMPLE_VALUES: dict[str, Any] = {
     "name": "Ada",

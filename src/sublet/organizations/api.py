@@ -43,18 +43,22 @@ from sublet.operations.shapes import (
     Success,
     one_of,
 )
-from sublet.organizations.accept_invitation import Accepted, accept_invitation, opens_accounts
-from sublet.organizations.create_organization import create_organization
 from sublet.organizations.find import (
     find_organization_member,
     find_own_membership,
     list_own_memberships,
     refuse_unless_owner,
 )
-from sublet.organizations.invite_member import find_invitation, invite_member, revoke_invitation
-from sublet.organizations.remove_member import remove_member
-from sublet.organizations.rename_organization import rename_organization
-from sublet.organizations.set_role import set_role
+from sublet.organizations.invitations import (
+    Accepted,
+    accept_invitation,
+    find_invitation,
+    invite_member,
+    opens_accounts,
+    revoke_invitation,
+)
+from sublet.organizations.members import remove_member, set_role
+from sublet.organizations.organization import create_organization, rename_organization
 from sublet.registry.delete_organization import delete_organization
 from sublet.sign_in.api import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn

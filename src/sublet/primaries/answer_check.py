@@ -1,23 +1,29 @@
 """Check the answers of zones: with the resolver, at their parents, and of their name servers, whose records are compared with the registry's."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import structlog
+
 from sublet.config import Settings, parse_listen
 from sublet.db import Database, Tx
-from sublet.dns.compare_records import matches
+from sublet.dns.difference import matches
 from sublet.dns.parent_servers import ParentServer
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.serial import SerialUnknown, is_newer, query_serial
 from sublet.health.dns_client import DnsClient
 from sublet.health.query_limits import parse_networks
 from sublet.health.resolve import ForwardingResolver
+from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.name_servers import name_servers
 from sublet.primaries import store as publish_store
 from sublet.primaries.zone_answers import AnswerProblem, AskedZone, ZoneQueries, content_problem
+from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
+from sublet.processes.repeat import repeat
 from sublet.subdomains import store
 from sublet.subdomains.lifecycle import desired_records, is_delegated, is_published
 from sublet.subdomains.model import Subdomain
@@ -142,3 +148,49 @@ def _find_seen_name(zone: PlatformDomain, names: Sequence[Subdomain], now: datet
         ),
         None,
     )
+
+
+POLL_SECONDS = 300.0
+log = structlog.get_logger()
+
+
+class AnswerWatch:
+    """Checks the answers of zones. `problems` has the last results, as pairs of a zone and a problem.
+
+    A problem that `FAILURES_BEFORE_NOTICE` checks in a row find is mailed to the operator, once a day for a zone and a cause, even if several
+    workers find it.
+    """
+
+    def __init__(self, db: Database, check: AnswerCheck) -> None:
+        self._db = db
+        self._check = check
+        self._places: dict[int, Place | None] = {}
+        self._found: Counter[tuple[str, str]] = Counter()
+        self.problems: tuple[tuple[str, AnswerProblem], ...] = ()
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        await repeat(self.poll, "answer_watch_fault")
+
+    async def poll(self) -> float:
+        """Check all zones once. Return the seconds until the next checks."""
+        zones = await self._db.read(platform_domain_store.list_platform_domains)
+        checked = await asyncio.gather(
+            *(self._check.check(each, self._places.get(each.id)) for each in zones)
+        )
+        self._places = {each.zone.id: each.next_place for each in checked}
+        self.problems = tuple((each.zone.domain, problem) for each in checked for problem in each.problems)
+        causes = {(each.zone.domain, problem.cause): problem for each in checked for problem in each.problems}
+        self._found = Counter({key: self._found[key] + 1 for key in causes})
+        for (zone, cause), problem in causes.items():
+            if self._found[zone, cause] == 1:
+                log.warning("zone_answers_wrong", zone=zone, cause=cause, detail=problem.detail)
+            if self._found[zone, cause] >= FAILURES_BEFORE_NOTICE:
+                await self._db.write(_notify, zone, problem)
+        return POLL_SECONDS
+
+
+def _notify(tx: Tx, zone: str, problem: AnswerProblem) -> None:
+    found = platform_domain_store.find_platform_domain_by_name(tx, zone)
+    if found is not None:  # the platform domain may have been removed since
+        notify_of_zone_problem(tx, found.id, problem.cause, problem.sentence)

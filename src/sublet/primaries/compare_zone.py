@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from sublet.dns.compare_records import matches
+from sublet.dns.difference import matches
 from sublet.dns.names import ancestors
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 

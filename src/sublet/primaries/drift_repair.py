@@ -28,8 +28,7 @@ from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary, store_fence
 from sublet.primaries.repair_zone import repair
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
-from sublet.processes.leased import keep_lease, try_lease, under_lease
-from sublet.processes.leases import WATCH_FOR, check_lease
+from sublet.processes.leases import WATCH_FOR, check_lease, keep_lease, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
 from sublet.secret import encode_secret_for_child

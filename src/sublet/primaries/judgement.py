@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sublet.dns.compare_records import matches
+from sublet.dns.difference import matches
 from sublet.dns.types import Record
 from sublet.primaries.publisher_transactions import Item, Result
 

@@ -24,7 +24,7 @@ from sublet.primaries.primary import (
 )
 from sublet.primaries.publisher_transactions import Batch, Result, settle_fence
 from sublet.primaries.update import build_update
-from sublet.processes.leased import under_lease
+from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
 
 TIMEOUT_SECONDS = 5.0

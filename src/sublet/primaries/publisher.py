@@ -35,13 +35,15 @@ from sublet.primaries.publisher_transactions import (
     record_zone_fault,
 )
 from sublet.primaries.update import fence_name
-from sublet.processes.leased import RENEWALS, renew_best_effort, under_lease
 from sublet.processes.leases import (
     PUBLISH_FOR,
+    RENEWALS,
     give_back_lease,
     list_held_by_others,
     publish_lease,
+    renew_best_effort,
     take_lease,
+    under_lease,
 )
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat

@@ -21,7 +21,7 @@ from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import OrphanedOwner, Repairs
 from sublet.primaries.plan import implausible_deletions
 from sublet.primaries.zone_notices import notify_of_zone_problem
-from sublet.processes.leased import under_lease
+from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import STATES
 from sublet.mail.mailer import Mailer
-from sublet.primaries.answer_watch import AnswerWatch
+from sublet.primaries.answer_check import AnswerWatch
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.publisher import Publisher

@@ -16,8 +16,7 @@ from sublet.mail.mailer import Mailer
 from sublet.mail.smtp import SmtpTransport, smtp_server
 from sublet.mail.transport import LogTransport, PrintTransport, Transport
 from sublet.metrics import Metrics
-from sublet.primaries.answer_check import AnswerCheck
-from sublet.primaries.answer_watch import AnswerWatch
+from sublet.primaries.answer_check import AnswerCheck, AnswerWatch
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.publisher import Publisher

@@ -45,15 +45,18 @@ from sublet.operations.shapes import (
     one_of,
 )
 from sublet.sign_in import store
-from sublet.sign_in.add_passkey import add_passkey, offer_passkey
-from sublet.sign_in.end_session import CURRENT, end_other_sessions, end_session
+from sublet.sign_in.codes import request_code
 from sublet.sign_in.identify import code_refusal, identify_by_code, identify_by_passkey, passkey_refusal
 from sublet.sign_in.model import IdentifiedUser, Passkey, SignedIn
-from sublet.sign_in.open_session import open_session
-from sublet.sign_in.passkeys import SIGN_IN_CHALLENGE, new_challenge, use_options
-from sublet.sign_in.recovery import start_recovery, stop_recovery
-from sublet.sign_in.remove_passkey import remove_passkey
-from sublet.sign_in.request_code import request_code
+from sublet.sign_in.passkeys import (
+    add_passkey,
+    offer_passkey,
+    remove_passkey,
+    start_recovery,
+    stop_recovery,
+)
+from sublet.sign_in.sessions import CURRENT, end_other_sessions, end_session, open_session
+from sublet.sign_in.webauthn_answers import SIGN_IN_CHALLENGE, new_challenge, use_options
 from sublet.sign_up.codes import SIGN_IN, VALID_FOR
 from sublet.sign_up.store import find_signing_key
 

@@ -13,8 +13,8 @@ from sublet.db import Tx
 from sublet.errors import FieldError, RateLimited, validation_failed
 from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
-from sublet.sign_in.end_session import end_others
 from sublet.sign_in.notices import notify
+from sublet.sign_in.sessions import end_others
 from sublet.sign_up import store
 from sublet.sign_up.codes import (
     DAY,

@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.sign_in import store
 from sublet.sign_in.model import IdentifiedUser, Site
-from sublet.sign_in.passkeys import (
+from sublet.sign_in.webauthn_answers import (
     SIGN_IN_CHALLENGE,
     PasskeyRefused,
     check_challenge,

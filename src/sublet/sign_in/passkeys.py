@@ -1,207 +1,172 @@
-"""Passkeys (WebAuthn, level 3): options for browsers, signed challenges, and checks of authenticators' answers (no SQL).
+"""Add and remove passkeys, and start a recovery without them (/passkeys; docs/spec-choices.md, "Signing in")."""
 
-Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face). Attestation isn't requested.
-A challenge is signed instead of stored, so that strangers write nothing to the database. Only a used challenge is stored, until it expires.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-import hashlib
-import hmac
-import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
-
-import webauthn
-from webauthn.helpers import (
-    base64url_to_bytes,
-    bytes_to_base64url,
-    options_to_json_dict,
-    parse_client_data_json,
-)
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    AuthenticatorTransport,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
-
+from sublet import audit
+from sublet.accounts.fields import check_text
+from sublet.accounts.find import lock_acting_user, lock_requesting_user
 from sublet.accounts.model import User
+from sublet.accounts.sessions import PASSKEY, RECOVERY_WAIT, RECOVERY_WINDOW, Recovery
+from sublet.audit import Actor
+from sublet.db import Tx
+from sublet.errors import Conflict, FieldError, PasskeyNotFound, validation_failed
+from sublet.ids import parse_id
+from sublet.mail.letter import quoted
+from sublet.sign_in import store
 from sublet.sign_in.model import Passkey, Site
+from sublet.sign_in.notices import notify
+from sublet.sign_in.webauthn_answers import (
+    PasskeyRefused,
+    check_challenge,
+    new_challenge,
+    registration_options,
+    registration_purpose,
+    verify_registration,
+)
+from sublet.sign_up.store import find_signing_key, insert_solved_challenge
 
-T = TypeVar("T")
-SIGN_IN_CHALLENGE = "sign-in"
-VALID_FOR = timedelta(minutes=5)
-_NONCE_BYTES, _INSTANT_BYTES, _SIGNATURE_BYTES = 16, 8, 32
-_TRANSPORTS = frozenset(each.value for each in AuthenticatorTransport)
-
-
-class PasskeyRefused(Exception):  # noqa: N818 - verbs turn it into a refusal
-    """An authenticator's answer is malformed or wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Challenge:
-    """A challenge of this service: its bytes, its expiry, and its signature in hex, by which the second use is detected."""
-
-    content: bytes
-    signature: str
-    expires_at: datetime
+PASSKEYS_MAX = 20
+CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session. Get a new challenge from POST /passkeys/challenge."
 
 
-@dataclass(frozen=True, slots=True)
-class NewPasskey:
-    """The passkey in a registration's answer: credential id and public key in base64url, the count of uses, the transports."""
+def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
+    """Return the WebAuthn registration options for this session's browser. Their challenge expires after five minutes.
 
-    credential_id: str
-    public_key: str
-    sign_count: int
-    transports: list[str]
-
-
-def registration_purpose(session_id: int) -> str:
-    """Return the purpose of a challenge with which only this session can register a passkey."""
-    return f"registration:{session_id}"
-
-
-def user_handle(user_id: int) -> bytes:
-    """Return the user handle that authenticators store with a passkey."""
-    return str(user_id).encode("ascii")
-
-
-def new_challenge(key: str, purpose: str, now: datetime) -> bytes:
-    """Return a new challenge for a purpose: random bytes, its expiry, and a signature of both."""
-    ends = int((now + VALID_FOR).timestamp())
-    content = secrets.token_bytes(_NONCE_BYTES) + ends.to_bytes(_INSTANT_BYTES, "big")
-    return content + _sign(key, purpose, content)
-
-
-def _sign(key: str, purpose: str, content: bytes) -> bytes:
-    return hmac.digest(bytes.fromhex(key), f"passkey:{purpose}:".encode() + content, hashlib.sha256)
-
-
-def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: datetime) -> Challenge:
-    """Return the challenge that an authenticator has answered. Not checked: that the challenge is used for the first time.
-
-    Raises:
-        PasskeyRefused: the answer is malformed; or the challenge isn't from this service, is for another purpose, or has expired.
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        Conflict: the user has the maximum number of passkeys.
     """
-    sent = _refuse_if_malformed(
-        lambda: parse_client_data_json(_bytes_of(credential, "clientDataJSON")).challenge
-    )
-    content, signature = sent[:-_SIGNATURE_BYTES], sent[-_SIGNATURE_BYTES:]
-    is_ours = len(content) == _NONCE_BYTES + _INSTANT_BYTES and hmac.compare_digest(
-        signature, _sign(key, purpose, content)
-    )
-    if not is_ours:
-        raise PasskeyRefused
-    expires_at = datetime.fromtimestamp(int.from_bytes(content[_NONCE_BYTES:], "big"), UTC)
-    if expires_at <= now:
-        raise PasskeyRefused
-    return Challenge(sent, signature.hex(), expires_at)
+    user = _checked_user(tx, actor)
+    challenge = new_challenge(find_signing_key(tx), registration_purpose(actor.session_id or 0), tx.now)
+    return registration_options(site, user, store.list_passkeys(tx, user.id), challenge)
 
 
-def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON. The options list no passkeys, so they reveal nothing about users."""
-    options = webauthn.generate_authentication_options(
-        rp_id=site.host, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
-    )
-    return options_to_json_dict(options)
+def add_passkey(
+    tx: Tx, actor: Actor, name: str | None, credential: Mapping[str, Any] | None, site: Site, public_url: str
+) -> Passkey:
+    """Add the passkey in an authenticator's answer, end a recovery of the user, mail the user, and return the passkey.
 
+    The session then counts as signed in with a passkey, because the authenticator has verified the person. The time of its sign-in stays.
 
-def registration_options(
-    site: Site, user: User, passkeys: Sequence[Passkey], challenge: bytes
-) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.create`, as JSON. The options exclude authenticators that have one of the user's passkeys."""
-    options = webauthn.generate_registration_options(
-        rp_id=site.host,
-        rp_name=site.host,
-        user_id=user_handle(user.id),
-        user_name=user.email,
-        user_display_name=user.name,
-        challenge=challenge,
-        authenticator_selection=AuthenticatorSelectionCriteria(
-            resident_key=ResidentKeyRequirement.REQUIRED,
-            user_verification=UserVerificationRequirement.REQUIRED,
-        ),
-        exclude_credentials=[
-            PublicKeyCredentialDescriptor(
-                id=base64url_to_bytes(each.credential_id),
-                transports=[AuthenticatorTransport(name) for name in each.transports],
-            )
-            for each in passkeys
-        ],
-    )
-    return options_to_json_dict(options)
-
-
-def verify_registration(credential: Mapping[str, Any], site: Site, challenge: Challenge) -> NewPasskey:
-    """Return the new passkey in an authenticator's answer.
-
-    Raises:
-        PasskeyRefused: the answer is malformed or for another challenge, origin or host; or the person was not verified.
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        Conflict: the user has the maximum number of passkeys.
+        ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey is stored already.
     """
-    done = _refuse_if_malformed(
-        lambda: webauthn.verify_registration_response(
-            credential=dict(credential),
-            expected_challenge=challenge.content,
-            expected_rp_id=site.host,
-            expected_origin=site.origin,
-            require_user_verification=True,
-        )
-    )
-    sent = credential["response"].get("transports")
-    return NewPasskey(
-        bytes_to_base64url(done.credential_id),
-        bytes_to_base64url(done.credential_public_key),
-        done.sign_count,
-        sorted(_TRANSPORTS.intersection(each for each in sent if isinstance(each, str)))
-        if isinstance(sent, list)
-        else [],
-    )
-
-
-def credential_id_of(credential: Mapping[str, Any]) -> str:
-    """Return the credential id in an authenticator's answer, in base64url as stored.
-
-    Raises:
-        PasskeyRefused: the answer has no credential id.
-    """
-    return _refuse_if_malformed(lambda: bytes_to_base64url(base64url_to_bytes(credential["rawId"])))
-
-
-def verify_use(
-    credential: Mapping[str, Any], passkey: Passkey, handle: bytes, site: Site, challenge: Challenge
-) -> int:
-    """Check an authenticator's answer to a sign-in, and return its count of uses of the passkey.
-
-    Raises:
-        PasskeyRefused: the answer is malformed or for another user, challenge, origin or host; the person was not verified; the signature
-            is wrong; or the count has not grown.
-    """
-    if _refuse_if_malformed(lambda: _bytes_of(credential, "userHandle")) != handle:
-        raise PasskeyRefused
-    done = _refuse_if_malformed(
-        lambda: webauthn.verify_authentication_response(
-            credential=dict(credential),
-            expected_challenge=challenge.content,
-            expected_rp_id=site.host,
-            expected_origin=site.origin,
-            credential_public_key=base64url_to_bytes(passkey.public_key),
-            credential_current_sign_count=passkey.sign_count,
-            require_user_verification=True,
-        )
-    )
-    return done.new_sign_count
-
-
-def _bytes_of(credential: Mapping[str, Any], name: str) -> bytes:
-    return base64url_to_bytes(credential["response"][name])
-
-
-def _refuse_if_malformed(read: Callable[[], T]) -> T:
+    user = _checked_user(tx, actor)
+    name, errors = check_text("name", name)
+    if credential is None:
+        errors = [
+            *errors,
+            FieldError("credential", "required", "Send the credential that the browser created."),
+        ]
+    if errors or credential is None:
+        raise validation_failed(errors)
     try:
-        return read()
-    except Exception as error:  # the library also raises the exceptions of its parsers
-        raise PasskeyRefused from error
+        purpose = registration_purpose(actor.session_id or 0)
+        challenge = check_challenge(find_signing_key(tx), credential, purpose, tx.now)
+        new = verify_registration(credential, site, challenge)
+    except PasskeyRefused:
+        raise _refusal(CHALLENGE_SENTENCE) from None
+    if not insert_solved_challenge(tx, challenge.signature, challenge.expires_at):
+        raise _refusal(CHALLENGE_SENTENCE)
+    try:
+        passkey = store.insert_passkey(
+            tx,
+            user.id,
+            name=name,
+            credential_id=new.credential_id,
+            public_key=new.public_key,
+            sign_count=new.sign_count,
+            transports=new.transports,
+        )
+    except store.PasskeyTaken:
+        raise _refusal("This passkey is already stored. Create a new passkey.") from None
+    store.delete_recovery(tx, user.id)
+    store.set_sign_in_method(tx, actor.session_id or 0, PASSKEY)
+    audit.record(tx, actor, "passkey.add", passkey.id, after={"user_id": user.id})
+    notify(
+        tx,
+        user,
+        "passkey_added",
+        passkey.id,
+        f"The passkey {quoted(name)} was added to your account.",
+        public_url,
+    )
+    return passkey
+
+
+def _checked_user(tx: Tx, actor: Actor) -> User:
+    user = lock_acting_user(tx, actor)
+    if store.count_passkeys(tx, user.id) >= PASSKEYS_MAX:
+        raise Conflict(
+            f"You have {PASSKEYS_MAX} passkeys, which is the maximum. Delete a passkey that you don't need."
+        )
+    return user
+
+
+def _refusal(sentence: str) -> Exception:
+    return validation_failed([FieldError("credential", "value_invalid", sentence)])
+
+
+def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Passkey:
+    """Remove the passkey with this id, mail the user, and return the passkey. Sessions that were signed in with the passkey stay valid.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        PasskeyNotFound: the user has no passkey with this id.
+    """
+    user = lock_acting_user(tx, actor)
+    passkey_id = parse_id(identifier)
+    passkey = store.find_passkey(tx, passkey_id) if passkey_id is not None else None
+    if passkey is None or passkey.user_id != user.id:
+        raise PasskeyNotFound("You have no such passkey. Check the id; GET /passkeys lists yours.")
+    store.delete_passkey(tx, passkey.id)
+    audit.record(tx, actor, "passkey.remove", passkey.id, after={"user_id": user.id})
+    sentence = f"The passkey {quoted(passkey.name)} was removed from your account."
+    notify(tx, user, "passkey_removed", passkey.id, sentence, public_url)
+    return passkey
+
+
+def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
+    """Start a recovery, and mail the user how to stop it.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        Conflict: the user has no passkeys, or already has a recovery.
+    """
+    user = lock_acting_user(tx, actor)
+    present = store.find_recovery(tx, user.id)
+    if present is not None and present.ends_at > tx.now:
+        raise Conflict(
+            f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. Wait until then, or stop it with "
+            "DELETE /passkeys/recovery."
+        )
+    if store.count_passkeys(tx, user.id) == 0:
+        raise Conflict(
+            "You have no passkeys, so a sign-in by mail is enough for everything. No action needed."
+        )
+    ready_at = tx.now + RECOVERY_WAIT
+    recovery = Recovery(user.id, tx.now, ready_at, ready_at + RECOVERY_WINDOW)
+    store.insert_recovery(tx, recovery)
+    audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
+    sentence = (
+        "A browser that is signed in to your account requested a recovery, because the passkeys are lost. "
+        f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop the recovery, sign in with a passkey."
+    )
+    notify(tx, user, "recovery_started", user.id, sentence, public_url)
+    return recovery
+
+
+def stop_recovery(tx: Tx, actor: Actor, public_url: str) -> None:
+    """Stop the user's recovery, and mail the user. Suspended users may stop it too.
+
+    Raises:
+        Conflict: the user has no recovery.
+    """
+    user = lock_requesting_user(tx, actor)
+    if not store.delete_recovery(tx, user.id):
+        raise Conflict("There is no recovery to stop. No action needed.")
+    audit.record(tx, actor, "user.stop_recovery", user.id)
+    notify(tx, user, "recovery_stopped", user.id, "The recovery of your account was stopped.", public_url)

@@ -17,14 +17,12 @@ from sublet.credits.entries import grant_credits
 from sublet.db import Tx
 from sublet.doctor.accounts import check_owners
 from sublet.errors import Refusal, Unavailable
-from sublet.organizations.accept_invitation import accept_invitation
-from sublet.organizations.create_organization import create_organization
-from sublet.organizations.invite_member import invite_member
-from sublet.organizations.remove_member import remove_member
-from sublet.organizations.set_role import set_role, set_role_as_operator
+from sublet.organizations.invitations import accept_invitation, invite_member
+from sublet.organizations.members import remove_member, set_role, set_role_as_operator
+from sublet.organizations.organization import create_organization
 from sublet.registry.delete_organization import delete_organization
-from sublet.registry.delete_own_user import delete_own_user
-from sublet.subdomains.transfers.accept import accept
+from sublet.registry.delete_user import delete_own_user
+from sublet.subdomains.transfers.move import accept
 from sublet.subdomains.transfers.push import push
 from support.registry import OPERATOR, Registry, open_registry, prepare
 from support.shared_names import STRANGER, URL, account, mailed_code

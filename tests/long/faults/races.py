@@ -27,7 +27,7 @@ from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.subdomains.store import subdomains
-from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.brake import resume_sweep
 from sublet.subdomains.sweep.sweep import sweep
 from support import http_clients
 from support.crash_checks import zone_is_right

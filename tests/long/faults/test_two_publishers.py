@@ -15,7 +15,7 @@ from sublet.primaries import publisher
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publisher_transactions import Batch
 from sublet.primaries.update import fence_name
-from sublet.processes import leased
+from sublet.processes import leases
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
 from sublet.subdomains.model import UpdateNameservers
@@ -128,7 +128,7 @@ def test_two_publishers_without_leases_fail_the_test(
 
 
 def _without_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leased, "hold_lease", lambda _tx, _lease: None)
+    monkeypatch.setattr(leases, "hold_lease", lambda _tx, _lease: None)
     monkeypatch.setattr(publisher, "list_held_by_others", lambda *_: frozenset())
 
     def take(tx: Tx, name: str, holder: str, lasts: timedelta) -> Lease:

@@ -5,7 +5,7 @@ from functools import partial
 from long.machine.real import OPERATOR, Real
 from long.machine.time_model import Registry
 from sublet.db import Tx
-from sublet.subdomains.sweep.stop import resume_sweep
+from sublet.subdomains.sweep.brake import resume_sweep
 from sublet.subdomains.sweep.sweep import sweep
 
 _ATTEMPTS = """

@@ -47,7 +47,7 @@ from sublet.operations.shapes import (
     Success,
     one_of,
 )
-from sublet.organizations.token_notices import notify_of_token
+from sublet.organizations.notices import notify_of_token
 from sublet.restrictions import DAILY_CREDITS_MAX, ITEMS_MAX, SCOPES, Restrictions
 from sublet.secret import Secret
 

@@ -7,7 +7,7 @@ from sublet.accounts.tokens.create import LIVE_TOKENS_MAX
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, DeviceNotFound
-from sublet.mail.quote import quoted
+from sublet.mail.letter import quoted
 from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.devices.model import (
     ALLOWED,

@@ -16,13 +16,11 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict
-from sublet.processes.leased import try_lease, under_lease
-from sublet.processes.leases import SWEEP, SWEEP_FOR
+from sublet.processes.leases import SWEEP, SWEEP_FOR, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.brake import jump_reason
-from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.subdomains.sweep.brake import jump_reason, stop_sweep
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 
 POLL_SECONDS = 1.0

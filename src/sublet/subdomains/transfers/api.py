@@ -48,8 +48,7 @@ from sublet.subdomains.api import if_subdomain_matches
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.shapes import FQDN
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.accept import accept
-from sublet.subdomains.transfers.decline import decline
+from sublet.subdomains.transfers.end import decline, withdraw
 from sublet.subdomains.transfers.find import (
     Requester,
     find_own_transfer,
@@ -57,8 +56,8 @@ from sublet.subdomains.transfers.find import (
     lock_requester_and_sender,
 )
 from sublet.subdomains.transfers.model import DIRECTIONS, PENDING, STATES, NameTransfer, TransferFilter
+from sublet.subdomains.transfers.move import accept
 from sublet.subdomains.transfers.push import push
-from sublet.subdomains.transfers.withdraw import withdraw
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN, id=Parameter("The transfer's id.", "6"))
 

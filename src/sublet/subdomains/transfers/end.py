@@ -1,4 +1,4 @@
-"""End transfers that are declined, withdrawn or expired, or whose name is moved, deleted or suspended."""
+"""End transfers: they are declined, withdrawn or expired, or their name is moved, deleted or suspended."""
 
 from collections.abc import Collection, Iterable
 
@@ -6,12 +6,53 @@ from sublet import audit
 from sublet.accounts.model import User
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM, Actor
+from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.mail.templates import render
 from sublet.subdomains.transfers import store
+from sublet.subdomains.transfers.find import (
+    find_received,
+    find_sent,
+    just_ended,
+    lock_requester,
+    refuse_ended,
+)
 from sublet.subdomains.transfers.model import DECLINED, EXPIRED, WITHDRAWN, NameTransfer
+
+
+def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
+    """Decline a pending transfer. The sender gets a mail, and may offer the name again.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TransferNotFound: no such transfer is addressed to the user, or the token is not for its name.
+        Conflict: the transfer is not pending.
+    """
+    requester = lock_requester(tx, actor)
+    transfer = find_received(tx, actor, requester, identifier)
+    refuse_ended(tx, transfer)
+    if not end(tx, actor, transfer, DECLINED, requester.holder):
+        raise just_ended()
+    return Outcome(transfer.id)
+
+
+def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
+    """Withdraw a pending transfer. The recipient gets no mail.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TransferNotFound: the user sent no such transfer, or the token is not for its name.
+        Conflict: the transfer is not pending.
+    """
+    requester = lock_requester(tx, actor)
+    transfer = find_sent(tx, actor, requester, identifier)
+    refuse_ended(tx, transfer)
+    if not end(tx, actor, transfer, WITHDRAWN):
+        raise just_ended()
+    return Outcome(transfer.id)
+
 
 _ACTIONS = {
     DECLINED: "name_transfer.decline",

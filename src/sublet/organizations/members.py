@@ -1,8 +1,8 @@
-"""Change the role of a member (PATCH /organizations/{id}/members/{user_id}; `sublet organization set-role`)."""
+"""Change the role of members, and remove them (/organizations/{id}/members; docs/spec-choices.md, "Organizations")."""
 
 from sublet.accounts import membership_store
 from sublet.accounts.find import find_user, refuse_account, refuse_deleted
-from sublet.accounts.memberships import change_role, join, lock_members
+from sublet.accounts.memberships import change_role, join, leave, lock_members
 from sublet.accounts.model import Membership
 from sublet.accounts.organizations import find_organization
 from sublet.accounts.roles import OWNER, ROLES
@@ -10,7 +10,14 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.ids import parse_id
-from sublet.organizations.find import check_role, find_organization_member, lock_as_owner, refuse_last_owner
+from sublet.organizations.find import (
+    check_role,
+    find_organization_member,
+    lock_as_member,
+    lock_as_owner,
+    refuse_last_owner,
+    refuse_unless_owner,
+)
 from sublet.organizations.notices import notify_owners
 
 
@@ -71,3 +78,30 @@ def _set_role(tx: Tx, actor: Actor, found: Membership, role: str) -> Membership:
     changed = membership_store.find_membership(tx, found.user.id, found.organization.id)
     assert changed is not None  # noqa: S101 - locked
     return changed
+
+
+def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Membership:
+    """Remove a member from an organization, as an owner or as this member, and return the membership that ended.
+
+    The member's tokens for the organization are revoked.
+
+    Raises, in this order:
+        AccountSuspended, OrganizationNotFound, Conflict: raised by `lock_as_member`.
+        InsufficientRole: the member is another user, and the acting user isn't an owner.
+        OrganizationNotFound: the organization has no member with this id.
+        Conflict: the member is the only owner.
+    """
+    own = lock_as_member(tx, actor, identifier, parse_id(member))
+    if parse_id(member) != own.user.id:
+        refuse_unless_owner(own)
+    found = find_organization_member(tx, own.organization.id, member)
+    refuse_last_owner(tx, found)
+    leave(tx, actor, found)
+    is_left = found.user.id == own.user.id
+    sentence = (
+        f"{found.user.email} ({found.role}) {'has left' if is_left else f'was removed by {own.user.email}'}."
+    )
+    notify_owners(
+        tx, found.organization, sentence, *([] if is_left else [found.user]), about=[found.user, own.user]
+    )
+    return found

@@ -1,15 +1,21 @@
-"""Mail a sign-in code (POST /auth/sessions; docs/spec-choices.md, "Signing in")."""
+"""Mail sign-in codes (POST /auth/sessions; docs/spec-choices.md, "Signing in"), and make sign-in links as the operator."""
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from sublet import audit
 from sublet.accounts.fields import check_email
+from sublet.accounts.find import lock_user
+from sublet.accounts.model import User
 from sublet.accounts.store import find_user_by_email
+from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import RateLimited, validation_failed
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
+from sublet.secret import Secret
 from sublet.sign_up import store
-from sublet.sign_up.codes import SIGN_IN, VALID_FOR, new_code
+from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
 from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.use_code import takes_only_links
 
@@ -81,3 +87,39 @@ def _limit_network(tx: Tx, network: str) -> None:
             f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an hour, or sign in with a passkey.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLink:
+    """A link that signs its user in, once and before it expires. The link is shown only once."""
+
+    user: User
+    link: Secret
+    expires_at: datetime
+
+
+def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) -> SignInLink:
+    """Return a new link for a user who can't sign in any more, valid for 15 minutes. When the link is used, the user gets a mail.
+
+    The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
+
+    Raises:
+        NotFound: no user has this address or id, or the user is deleted.
+    """
+    user = lock_user(tx, identifier)
+    new = new_code()
+    expires_at = tx.now + VALID_FOR[OPERATOR_LINK]
+    store.insert_code(
+        tx,
+        new,
+        purpose=OPERATOR_LINK,
+        email=user.email,
+        name=user.name,
+        user_id=user.id,
+        network="",
+        is_proven=True,
+        expires_at=expires_at,
+    )
+    audit.record(tx, actor, "user.make_sign_in_link", user.id, after={"expires_at": expires_at.isoformat()})
+    link = f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}"
+    return SignInLink(user, Secret(link), expires_at)
