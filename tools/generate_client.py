@@ -146,7 +146,13 @@ COMMON = frozenset(
 """Codes that most operations have; the docstring of a method names the others."""
 SKIPPED = frozenset({"ns1", "ns2", "ns3", "ns4"})
 """Members that others say better: `nameservers`."""
-NAMES = {"QuoteShape": "QuoteDetails", "RecordSetBody": "RecordSetEntry"}
+NAMES = {
+    "QuoteShape": "QuoteDetails",
+    "RecordSetBody": "RecordSetEntry",
+    "GlueBody": "GlueEntry",
+    "DsBody": "DsRecord",
+    "DnskeyBody": "Dnskey",
+}
 """The schemas that have another name in Python than theirs without `Shape`."""
 RETURNED = {"DsRecord": "Ds", "GlueEntry": "Glue", "RecordSetEntry": "RecordSet"}
 """What names have, which a call takes besides its own kind."""

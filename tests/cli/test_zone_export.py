@@ -17,7 +17,7 @@ from sublet.db import Tx
 from sublet.dns.answer import answer
 from sublet.dns.names import is_at_or_below
 from sublet.dns.query import read_query
-from sublet.dns.types import DsInput, GlueInput, Record
+from sublet.dns.types import DsRecord, GlueEntry, Record
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.platform_domain import add_platform_domain
@@ -65,8 +65,8 @@ def fill(registry: Registry) -> None:
         )
     provider = ("ns1.provider.example", "ns2.provider.example")
     registry.register(f"bücher.{ADOPTING}", "bea", nameservers=provider)
-    glue = (GlueInput(f"ns1.glued.{ADOPTING}", "9.9.9.9", "2620:fe::fe"),)
-    ds_records = (DsInput(12345, 13, 2, "ab" * 32),)
+    glue = (GlueEntry(f"ns1.glued.{ADOPTING}", "9.9.9.9", "2620:fe::fe"),)
+    ds_records = (DsRecord(12345, 13, 2, "ab" * 32),)
     names = (f"ns1.glued.{ADOPTING}", *provider)
     registry.register(f"glued.{ADOPTING}", "bea", nameservers=names, glue=glue, ds_records=ds_records)
     registry.register(f"borrowed.{ADOPTING}", "bea", nameservers=(f"mail.{ADOPTING}", *provider))

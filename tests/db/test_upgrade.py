@@ -14,7 +14,7 @@ from sublet.accounts.tokens.issue import issue_token
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import postgresql_engine
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.migrations import migrations_config, upgrade
 from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
@@ -35,7 +35,7 @@ def test_a_registry_is_upgraded_with_all_its_rows(
 ) -> None:
     shutil.copy(sqlite_registry.url.removeprefix("sqlite:///"), tmp_path / "filled.db")
     with open_registry(f"sqlite:///{tmp_path}/filled.db", sqlite_registry) as filled:
-        glue = (GlueInput("ns1.blog.example.test", "8.8.8.8"),)
+        glue = (GlueEntry("ns1.blog.example.test", "8.8.8.8"),)
         filled.register("blog.example.test", nameservers=("ns1.blog.example.test",), glue=glue)
         filled.register("gone.example.test", "ben", nameservers=("ns1.provider.example",))
         filled.write(delete, filled.actor("ben"), "gone.example.test")

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from sublet.accounts.api import RemindersBody
-from sublet.dns.types import DnskeyInput, DsInput
+from sublet.dns.types import Dnskey, DsRecord
 from sublet.errors import InvalidRequest, ValidationFailed
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.operations.shapes import NoBody, PageQuery
 from sublet.subdomains.api import RegisterBody, RenewBody, SubdomainsQuery
 from sublet.subdomains.dates.api import AutoRenewBody
-from sublet.subdomains.sent_delegation import Dnskey, DsRecord, NameserversBody, ds_inputs, sent_nameservers
+from sublet.subdomains.sent_delegation import DnskeyBody, DsBody, NameserversBody, ds_inputs, sent_nameservers
 
 Found = set[tuple[str, str]]
 
@@ -142,11 +142,11 @@ def test_ds_records_are_text_ds_or_dnskey_objects() -> None:
     ds = {"key_tag": 1, "algorithm": 13, "digest_type": 2, "digest": "ab"}
     key = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": "AA=="}
     body = read({"ds_records": ["1 13 2 ab", ds, key]}, RegisterBody)
-    assert [type(each) for each in body.ds_records] == [str, DsRecord, Dnskey]
+    assert [type(each) for each in body.ds_records] == [str, DsBody, DnskeyBody]
     assert ds_inputs(body.ds_records) == (
         "1 13 2 ab",
-        DsInput(1, 13, 2, "ab"),
-        DnskeyInput(257, 3, 13, "AA=="),
+        DsRecord(1, 13, 2, "ab"),
+        Dnskey(257, 3, 13, "AA=="),
     )
 
 

@@ -19,7 +19,7 @@ from sublet.automatic_ds.model import Keep, Refuse
 from sublet.csync.answers import types_in
 from sublet.csync.decide import decide_for_all_servers, has_csync, questions_about
 from sublet.csync.model import Change, Decision, ReplayGuard
-from sublet.dns.types import Delegation, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey
 
@@ -97,25 +97,25 @@ READDRESSED = (*SAME[:2], "ns1 A 9.9.9.2", "ns1 AAAA 2620:fe::9", ALL)
     [
         ((*SAME, ALL), Keep()),
         (MOVED[:3], Keep()),
-        (MOVED, Change((OWN, "ns9.example.org"), (GlueInput(OWN, "9.9.9.1", None),), 7, SIGNED)),
+        (MOVED, Change((OWN, "ns9.example.org"), (GlueEntry(OWN, "9.9.9.1", None),), 7, SIGNED)),
         (
             READDRESSED,
             Change(
                 (OUTSIDE, OWN),
-                (GlueInput(OWN, "9.9.9.2", None), GlueInput(OWN, None, "2620:fe::9")),
+                (GlueEntry(OWN, "9.9.9.2", None), GlueEntry(OWN, None, "2620:fe::9")),
                 7,
                 SIGNED,
             ),
         ),
         (
             (f"@ NS {OUTSIDE}.", "@ NS ns1", "ns1 AAAA 2620:fe::9", ALL),
-            Change((OUTSIDE, OWN), (GlueInput(OWN, None, "2620:fe::9"),), 7, SIGNED),
+            Change((OUTSIDE, OWN), (GlueEntry(OWN, None, "2620:fe::9"),), 7, SIGNED),
         ),
         (
             (*READDRESSED[:-1], "@ CSYNC 7 1 AAAA"),
             Change(
                 (OUTSIDE, OWN),
-                (GlueInput(OWN, "9.9.9.1", None), GlueInput(OWN, None, "2620:fe::9")),
+                (GlueEntry(OWN, "9.9.9.1", None), GlueEntry(OWN, None, "2620:fe::9")),
                 7,
                 SIGNED,
             ),
@@ -123,7 +123,7 @@ READDRESSED = (*SAME[:2], "ns1 A 9.9.9.2", "ns1 AAAA 2620:fe::9", ALL)
         ((*MOVED[:-1], "@ CSYNC 7 3 A AAAA"), Keep()),
         (
             ("@ NS ns7.sub", "ns7.sub A 9.9.9.7", ALL),
-            Change((f"ns7.sub.{FQDN}",), (GlueInput(f"ns7.sub.{FQDN}", "9.9.9.7", None),), 7, SIGNED),
+            Change((f"ns7.sub.{FQDN}",), (GlueEntry(f"ns7.sub.{FQDN}", "9.9.9.7", None),), 7, SIGNED),
         ),
     ],
 )

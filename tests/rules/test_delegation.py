@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.dns.delegation import check_delegation, delegation_warnings, find_nameserver_cycle, prune_glue
-from sublet.dns.types import Delegation, DnskeyInput, DsInput, DsLike, DsRecord, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, Dnskey, DsLike, DsRecord, GlueEntry
 
 OWNER = "foo.example.test"
 ELSEWHERE = ("ns1.dns.example", "ns2.dns.example")
@@ -15,7 +15,7 @@ SHA256 = "ab" * 32
 
 def check(
     nameservers: Sequence[str] = (),
-    glue: Sequence[GlueInput] = (),
+    glue: Sequence[GlueEntry] = (),
     ds_records: Sequence[DsLike] = (),
     *,
     nameservers_min: int = 1,
@@ -30,18 +30,18 @@ def check(
     return delegation, [(error.field, error.code) for error in errors]
 
 
-GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegation]] = [
+GOOD: list[tuple[Sequence[str], Sequence[GlueEntry], Sequence[DsLike], Delegation]] = [
     ((), (), (), Delegation()),
     (("NS2.dns.example.", "ns1.DNS.example"), (), (), Delegation(("ns2.dns.example", "ns1.dns.example"))),
     (
         ("ns1.foo.example.test",),
-        (GlueInput("NS1.Foo.example.test.", "8.8.8.8"),),
+        (GlueEntry("NS1.Foo.example.test.", "8.8.8.8"),),
         (),
         Delegation(("ns1.foo.example.test",), (GlueEntry("ns1.foo.example.test", "8.8.8.8"),)),
     ),
     (
         (OWNER, "ns1.dns.example"),
-        (GlueInput(OWNER, None, "2A00:1450::1"),),
+        (GlueEntry(OWNER, None, "2A00:1450::1"),),
         (),
         Delegation((OWNER, "ns1.dns.example"), (GlueEntry(OWNER, None, "2a00:1450::1"),)),
     ),
@@ -54,11 +54,11 @@ GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegatio
     (  # the same host again: merged; then more addresses of a family: kept apart
         ("b.foo.example.test", "a.foo.example.test"),
         (
-            GlueInput("a.foo.example.test", "1.1.1.1"),
-            GlueInput("a.foo.example.test", None, "2606:4700::1111"),
-            GlueInput("b.foo.example.test", "8.8.8.8"),
-            GlueInput("B.foo.example.test", "8.8.8.8"),
-            GlueInput("b.foo.example.test", "8.8.4.4", "64:ff9b::8.8.8.8"),
+            GlueEntry("a.foo.example.test", "1.1.1.1"),
+            GlueEntry("a.foo.example.test", None, "2606:4700::1111"),
+            GlueEntry("b.foo.example.test", "8.8.8.8"),
+            GlueEntry("B.foo.example.test", "8.8.8.8"),
+            GlueEntry("b.foo.example.test", "8.8.4.4", "64:ff9b::8.8.8.8"),
         ),
         (),
         Delegation(
@@ -73,7 +73,7 @@ GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegatio
     (
         ELSEWHERE,
         (),
-        (DsInput(1, 13, 2, SHA256.upper()), f"1 13 2 {SHA256}", f"foo.example.test. IN DS 2 8 2 {SHA256}"),
+        (DsRecord(1, 13, 2, SHA256.upper()), f"1 13 2 {SHA256}", f"foo.example.test. IN DS 2 8 2 {SHA256}"),
         Delegation(ELSEWHERE, (), (DsRecord(1, 13, 2, SHA256), DsRecord(2, 8, 2, SHA256))),
     ),
     (
@@ -94,7 +94,7 @@ GOOD: list[tuple[Sequence[str], Sequence[GlueInput], Sequence[DsLike], Delegatio
 @pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
 def test_valid_delegations(
     nameservers: Sequence[str],
-    glue: Sequence[GlueInput],
+    glue: Sequence[GlueEntry],
     ds_records: Sequence[DsLike],
     delegation: Delegation,
 ) -> None:
@@ -104,20 +104,20 @@ def test_valid_delegations(
 @pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
 def test_checking_a_checked_delegation_changes_nothing(
     nameservers: Sequence[str],
-    glue: Sequence[GlueInput],
+    glue: Sequence[GlueEntry],
     ds_records: Sequence[DsLike],
     delegation: Delegation,
 ) -> None:
     again = check(
         delegation.nameservers,
-        [GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in delegation.glue],
-        [DsInput(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest) for ds in delegation.ds_records],
+        [GlueEntry(entry.host, entry.ipv4, entry.ipv6) for entry in delegation.glue],
+        [DsRecord(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest) for ds in delegation.ds_records],
     )
     assert again == (delegation, [])
 
 
 NS = "ns1.foo.example.test"
-BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[tuple[str, str]]]] = [
+BAD: list[tuple[str, Sequence[str], Sequence[GlueEntry], Sequence[DsLike], list[tuple[str, str]]]] = [
     ("no name", ("ns1.dns.example", "ns1"), (), (), [("nameservers[1]", "nameserver_invalid")]),
     ("newline", ("ns1.dns.example\n",), (), (), [("nameservers[0]", "nameserver_invalid")]),
     (
@@ -155,65 +155,65 @@ BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[
     (
         "glue outside",
         ELSEWHERE,
-        (GlueInput("ns1.dns.example", "8.8.8.8"),),
+        (GlueEntry("ns1.dns.example", "8.8.8.8"),),
         (),
         [("glue[0].host", "glue_not_allowed")],
     ),
     (
         "glue of a sibling",
         ("ns1.bar.example.test",),
-        (GlueInput("ns1.bar.example.test", "8.8.8.8"),),
+        (GlueEntry("ns1.bar.example.test", "8.8.8.8"),),
         (),
         [("glue[0].host", "glue_not_allowed")],
     ),
     (
         "glue of the parent",
         ELSEWHERE,
-        (GlueInput("example.test", "8.8.8.8"),),
+        (GlueEntry("example.test", "8.8.8.8"),),
         (),
         [("glue[0].host", "glue_not_allowed")],
     ),
     (
         "glue, no nameserver",
         ELSEWHERE,
-        (GlueInput(NS, "8.8.8.8"),),
+        (GlueEntry(NS, "8.8.8.8"),),
         (),
         [("glue[0].host", "glue_not_allowed")],
     ),
-    ("glue alone", (), (GlueInput(NS, "8.8.8.8"),), (), [("glue[0].host", "glue_not_allowed")]),
+    ("glue alone", (), (GlueEntry(NS, "8.8.8.8"),), (), [("glue[0].host", "glue_not_allowed")]),
     (
         "glue of no name",
         ELSEWHERE,
-        (GlueInput("*", "8.8.8.8"),),
+        (GlueEntry("*", "8.8.8.8"),),
         (),
         [("glue[0].host", "nameserver_invalid")],
     ),
-    ("glue without address", (NS,), (GlueInput(NS),), (), [("glue[0]", "glue_invalid")]),
-    ("no IPv4", (NS,), (GlueInput(NS, "8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("leading zero", (NS,), (GlueInput(NS, "08.8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("empty", (NS,), (GlueInput(NS, ""),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("IPv6 as IPv4", (NS,), (GlueInput(NS, "2a00::1"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("zone id", (NS,), (GlueInput(NS, None, "fe80::1%eth0"),), (), [("glue[0].ipv6", "glue_invalid")]),
-    ("private", (NS,), (GlueInput(NS, "10.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
-    ("multicast", (NS,), (GlueInput(NS, "224.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
+    ("glue without address", (NS,), (GlueEntry(NS),), (), [("glue[0]", "glue_invalid")]),
+    ("no IPv4", (NS,), (GlueEntry(NS, "8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("leading zero", (NS,), (GlueEntry(NS, "08.8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("empty", (NS,), (GlueEntry(NS, ""),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("IPv6 as IPv4", (NS,), (GlueEntry(NS, "2a00::1"),), (), [("glue[0].ipv4", "glue_invalid")]),
+    ("zone id", (NS,), (GlueEntry(NS, None, "fe80::1%eth0"),), (), [("glue[0].ipv6", "glue_invalid")]),
+    ("private", (NS,), (GlueEntry(NS, "10.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
+    ("multicast", (NS,), (GlueEntry(NS, "224.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
     (
         "one of two",
         (NS,),
-        (GlueInput(NS, "8.8.8.8", "64:ff9b::10.0.0.1"),),
+        (GlueEntry(NS, "8.8.8.8", "64:ff9b::10.0.0.1"),),
         (),
         [("glue[0].ipv6", "glue_not_public")],
     ),
     (
         "too many addresses",
         (NS,),
-        [GlueInput(NS, f"8.8.8.{n}") for n in range(9)],
+        [GlueEntry(NS, f"8.8.8.{n}") for n in range(9)],
         (),
         [("glue", "glue_invalid")],
     ),
     ("no DS", ELSEWHERE, (), ("nonsense",), [("ds_records[0]", "ds_invalid")]),
-    ("digest", ELSEWHERE, (), (DsInput(1, 13, 2, "ab"),), [("ds_records[0].digest", "ds_invalid")]),
-    ("SHA-1", ELSEWHERE, (), (DsInput(1, 13, 1, "ab" * 20),), [("ds_records[0].digest_type", "ds_invalid")]),
-    ("key", ELSEWHERE, (), (DnskeyInput(257, 3, 13, "AA=="),), [("ds_records[0].public_key", "ds_invalid")]),
+    ("digest", ELSEWHERE, (), (DsRecord(1, 13, 2, "ab"),), [("ds_records[0].digest", "ds_invalid")]),
+    ("SHA-1", ELSEWHERE, (), (DsRecord(1, 13, 1, "ab" * 20),), [("ds_records[0].digest_type", "ds_invalid")]),
+    ("key", ELSEWHERE, (), (Dnskey(257, 3, 13, "AA=="),), [("ds_records[0].public_key", "ds_invalid")]),
     ("DS alone", (), (), (f"1 13 2 {SHA256}",), [("ds_records", "ds_without_nameservers")]),
     (
         "too many DS",
@@ -225,15 +225,15 @@ BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[
     (
         "a nameserver with a typing error doesn't make its glue wrong too",
         ("ns1,foo.example.test",),
-        (GlueInput(NS, "8.8.8.8"),),
+        (GlueEntry(NS, "8.8.8.8"),),
         (),
         [("nameservers[0]", "nameserver_invalid")],
     ),
     (
         "every reason at once",
         ("ns1", NS, NS, "ns1.dns.example", "ns2.foo.example.test"),
-        (GlueInput("ns1.dns.example", "10.0.0.1", "::1"), GlueInput(NS, "1.2.3"), GlueInput(NS)),
-        ("x", DsInput(-1, 13, 2, SHA256)),
+        (GlueEntry("ns1.dns.example", "10.0.0.1", "::1"), GlueEntry(NS, "1.2.3"), GlueEntry(NS)),
+        ("x", DsRecord(-1, 13, 2, SHA256)),
         [
             ("nameservers[0]", "nameserver_invalid"),
             ("nameservers[2]", "nameserver_duplicate"),
@@ -255,7 +255,7 @@ BAD: list[tuple[str, Sequence[str], Sequence[GlueInput], Sequence[DsLike], list[
 )
 def test_invalid_delegations(
     nameservers: Sequence[str],
-    glue: Sequence[GlueInput],
+    glue: Sequence[GlueEntry],
     ds_records: Sequence[DsLike],
     errors: list[tuple[str, str]],
 ) -> None:
@@ -264,7 +264,7 @@ def test_invalid_delegations(
 
 def test_only_the_first_items_of_a_long_list_are_checked_but_all_are_counted() -> None:
     ds_records = [f"{tag} 13 2 {'ab' * 32}" for tag in range(500)]
-    glue = [GlueInput("ns.elsewhere.example", "8.8.8.8")] * 500
+    glue = [GlueEntry("ns.elsewhere.example", "8.8.8.8")] * 500
     _, errors = check_delegation(OWNER, ["-"] * 500, glue, ds_records, nameservers_min=1, nameservers_max=13)
     counted = {each.code: each.message for each in errors}
     assert counted["too_many_nameservers"].startswith("500 nameservers are too many")
@@ -289,11 +289,11 @@ TEXTS = st.sampled_from(
 
 @given(
     st.lists(TEXTS, max_size=4),
-    st.lists(st.builds(GlueInput, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=4),
-    st.lists(TEXTS | st.builds(DsInput, st.integers(), st.integers(), st.integers(), TEXTS), max_size=3),
+    st.lists(st.builds(GlueEntry, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=4),
+    st.lists(TEXTS | st.builds(DsRecord, st.integers(), st.integers(), st.integers(), TEXTS), max_size=3),
 )
 def test_any_input_is_checked_without_an_exception(
-    nameservers: list[str], glue: list[GlueInput], ds_records: list[DsLike]
+    nameservers: list[str], glue: list[GlueEntry], ds_records: list[DsLike]
 ) -> None:
     delegation, errors = check(nameservers, glue, ds_records)
     if not errors:
@@ -302,7 +302,7 @@ def test_any_input_is_checked_without_an_exception(
         }
 
 
-def warnings_of(nameservers: Sequence[str], glue: Sequence[GlueInput] = ()) -> tuple[str, ...]:
+def warnings_of(nameservers: Sequence[str], glue: Sequence[GlueEntry] = ()) -> tuple[str, ...]:
     delegation, errors = check(nameservers, glue)
     assert errors == []
     return delegation_warnings(delegation)
@@ -314,16 +314,16 @@ def test_warnings() -> None:
     assert warnings_of(ELSEWHERE) == ()
     (one,) = warnings_of(ELSEWHERE[:1])
     assert "only one nameserver" in one
-    (same_place,) = warnings_of((a, b), (GlueInput(a, "8.8.8.8"), GlueInput(b, "8.8.8.9")))
+    (same_place,) = warnings_of((a, b), (GlueEntry(a, "8.8.8.8"), GlueEntry(b, "8.8.8.9")))
     assert "8.8.8.0/24" in same_place
-    assert warnings_of((a, b), (GlueInput(a, "8.8.8.8"), GlueInput(b, "8.8.4.4"))) == ()
-    assert warnings_of((a, "ns.dns.example"), (GlueInput(a, "8.8.8.8"),)) == ()
+    assert warnings_of((a, b), (GlueEntry(a, "8.8.8.8"), GlueEntry(b, "8.8.4.4"))) == ()
+    assert warnings_of((a, "ns.dns.example"), (GlueEntry(a, "8.8.8.8"),)) == ()
     # Two places for IPv6 are two places.
     assert (
-        warnings_of((a, b), (GlueInput(a, "8.8.8.8", "2a00:1::1"), GlueInput(b, "8.8.8.9", "2a00:2::1")))
+        warnings_of((a, b), (GlueEntry(a, "8.8.8.8", "2a00:1::1"), GlueEntry(b, "8.8.8.9", "2a00:2::1")))
         == ()
     )
-    (no_ipv4,) = warnings_of((a, b), (GlueInput(a, None, "2a00:1::1"), GlueInput(b, None, "2a00:2::1")))
+    (no_ipv4,) = warnings_of((a, b), (GlueEntry(a, None, "2a00:1::1"), GlueEntry(b, None, "2a00:2::1")))
     assert "IPv4" in no_ipv4
     (of_ds,) = delegation_warnings(Delegation(ELSEWHERE, (), (DsRecord(1, 16, 2, "ab" * 32),)))
     assert "ED448" in of_ds

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.dns.ds import InvalidDs, dnskey_warnings, ds_warnings, key_tag, parse_ds, wire_name
-from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
+from sublet.dns.types import Dnskey, DsLike, DsRecord
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
 
@@ -67,7 +67,7 @@ def dnskey_of(algorithm: int) -> DNSKEY:
 def test_a_dnskey_becomes_the_ds_that_dnspython_makes(owner: str, algorithm: int) -> None:
     dnskey = dnskey_of(algorithm)
     expected = dns.dnssec.make_ds(dns.name.from_text(owner), dnskey, "SHA256")
-    as_object = DnskeyInput(dnskey.flags, dnskey.protocol, algorithm, base64.b64encode(dnskey.key).decode())
+    as_object = Dnskey(dnskey.flags, dnskey.protocol, algorithm, base64.b64encode(dnskey.key).decode())
     forms: list[DsLike] = [
         as_object,
         dnskey.to_text(),
@@ -104,10 +104,10 @@ def test_wire_name() -> None:
 @pytest.mark.parametrize(
     ("form", "record"),
     [
-        (DsInput(2371, 13, 2, SHA256), DS),
-        (DsInput(2371, 13, 2, SHA256.upper()), DS),
-        (DsInput(0, 8, 4, SHA384), DsRecord(0, 8, 4, SHA384)),
-        (DsInput(65535, 16, 2, SHA256), DsRecord(65535, 16, 2, SHA256.lower())),
+        (DsRecord(2371, 13, 2, SHA256), DS),
+        (DsRecord(2371, 13, 2, SHA256.upper()), DS),
+        (DsRecord(0, 8, 4, SHA384), DsRecord(0, 8, 4, SHA384)),
+        (DsRecord(65535, 16, 2, SHA256), DsRecord(65535, 16, 2, SHA256.lower())),
         (f"2371 13 2 {SHA256}", DS),
         (f"  2371\t13  2 {SHA256[:40]} {SHA256[40:]}\n", DS),
         (f"2371 13 2 ( {SHA256[:40]}\n {SHA256[40:]} ) ; comment", DS),
@@ -131,53 +131,53 @@ def rsa_key(exponent: bytes, modulus: bytes) -> str:
 
 
 BAD = [
-    (DsInput(-1, 13, 2, SHA256), "key_tag"),
-    (DsInput(65536, 13, 2, SHA256), "key_tag"),
+    (DsRecord(-1, 13, 2, SHA256), "key_tag"),
+    (DsRecord(65536, 13, 2, SHA256), "key_tag"),
     *(
-        (DsInput(1, algorithm, 2, SHA256), "algorithm")
+        (DsRecord(1, algorithm, 2, SHA256), "algorithm")
         for algorithm in (-1, 0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 17, 23, 252, 253, 254, 255, 10**9)
     ),
-    (DsInput(1, 13, 0, "00"), "digest_type"),
-    (DsInput(1, 13, 1, "ab" * 20), "digest_type"),
-    (DsInput(1, 13, 3, SHA256), "digest_type"),
-    (DsInput(1, 13, 5, SHA256), "digest_type"),
-    (DsInput(1, 13, -2, SHA256), "digest_type"),
-    (DsInput(1, 13, 2, ""), "digest"),
-    (DsInput(1, 13, 2, SHA256[:-1]), "digest"),
-    (DsInput(1, 13, 2, SHA256[:-2]), "digest"),
-    (DsInput(1, 13, 2, SHA256 + "00"), "digest"),
-    (DsInput(1, 13, 2, SHA384), "digest"),
-    (DsInput(1, 13, 4, SHA256), "digest"),
-    (DsInput(1, 13, 2, SHA256[:-1] + "g"), "digest"),
-    (DsInput(1, 13, 2, SHA256[:-1] + "\n"), "digest"),
-    (DsInput(1, 13, 2, SHA256[:-1] + "\uff11"), "digest"),
-    (DsInput(1, 13, 2, "\ud800" * 64), "digest"),
-    (DnskeyInput(257, 2, 13, ECDSA_KEY), "protocol"),
-    (DnskeyInput(0, 3, 13, ECDSA_KEY), "flags"),
-    (DnskeyInput(1, 3, 13, ECDSA_KEY), "flags"),
-    (DnskeyInput(385, 3, 13, ECDSA_KEY), "flags"),
-    (DnskeyInput(65536 + 257, 3, 13, ECDSA_KEY), "flags"),
-    (DnskeyInput(-1, 3, 13, ECDSA_KEY), "flags"),
-    (DnskeyInput(257, 3, 5, ECDSA_KEY), "algorithm"),
-    (DnskeyInput(257, 3, 300, ECDSA_KEY), "algorithm"),
-    (DnskeyInput(257, 3, 13, ""), "public_key"),
-    (DnskeyInput(257, 3, 13, "!!!!"), "public_key"),
-    (DnskeyInput(257, 3, 13, ECDSA_KEY[:-1]), "public_key"),
-    (DnskeyInput(257, 3, 13, ECDSA_KEY + "\0"), "public_key"),
-    (DnskeyInput(257, 3, 13, "\ud800"), "public_key"),
-    (DnskeyInput(257, 3, 13, "A" * 100_000), "public_key"),
-    (DnskeyInput(257, 3, 13, ED25519_KEY), "public_key"),
-    (DnskeyInput(257, 3, 14, ECDSA_KEY), "public_key"),
-    (DnskeyInput(257, 3, 15, ECDSA_KEY), "public_key"),
-    (DnskeyInput(257, 3, 16, ED25519_KEY), "public_key"),
-    (DnskeyInput(257, 3, 8, ""), "public_key"),
-    (DnskeyInput(257, 3, 8, "AQ=="), "public_key"),
-    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 64)), "public_key"),
-    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 127)), "public_key"),
-    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\xff" * 513)), "public_key"),
-    (DnskeyInput(257, 3, 8, rsa_key(b"\0", b"\xff" * 256)), "public_key"),
-    (DnskeyInput(257, 3, 8, rsa_key(b"\3", b"\0" + b"\xff" * 255)), "public_key"),
-    (DnskeyInput(257, 3, 10, rsa_key(b"\3" * 200, b"")), "public_key"),
+    (DsRecord(1, 13, 0, "00"), "digest_type"),
+    (DsRecord(1, 13, 1, "ab" * 20), "digest_type"),
+    (DsRecord(1, 13, 3, SHA256), "digest_type"),
+    (DsRecord(1, 13, 5, SHA256), "digest_type"),
+    (DsRecord(1, 13, -2, SHA256), "digest_type"),
+    (DsRecord(1, 13, 2, ""), "digest"),
+    (DsRecord(1, 13, 2, SHA256[:-1]), "digest"),
+    (DsRecord(1, 13, 2, SHA256[:-2]), "digest"),
+    (DsRecord(1, 13, 2, SHA256 + "00"), "digest"),
+    (DsRecord(1, 13, 2, SHA384), "digest"),
+    (DsRecord(1, 13, 4, SHA256), "digest"),
+    (DsRecord(1, 13, 2, SHA256[:-1] + "g"), "digest"),
+    (DsRecord(1, 13, 2, SHA256[:-1] + "\n"), "digest"),
+    (DsRecord(1, 13, 2, SHA256[:-1] + "\uff11"), "digest"),
+    (DsRecord(1, 13, 2, "\ud800" * 64), "digest"),
+    (Dnskey(257, 2, 13, ECDSA_KEY), "protocol"),
+    (Dnskey(0, 3, 13, ECDSA_KEY), "flags"),
+    (Dnskey(1, 3, 13, ECDSA_KEY), "flags"),
+    (Dnskey(385, 3, 13, ECDSA_KEY), "flags"),
+    (Dnskey(65536 + 257, 3, 13, ECDSA_KEY), "flags"),
+    (Dnskey(-1, 3, 13, ECDSA_KEY), "flags"),
+    (Dnskey(257, 3, 5, ECDSA_KEY), "algorithm"),
+    (Dnskey(257, 3, 300, ECDSA_KEY), "algorithm"),
+    (Dnskey(257, 3, 13, ""), "public_key"),
+    (Dnskey(257, 3, 13, "!!!!"), "public_key"),
+    (Dnskey(257, 3, 13, ECDSA_KEY[:-1]), "public_key"),
+    (Dnskey(257, 3, 13, ECDSA_KEY + "\0"), "public_key"),
+    (Dnskey(257, 3, 13, "\ud800"), "public_key"),
+    (Dnskey(257, 3, 13, "A" * 100_000), "public_key"),
+    (Dnskey(257, 3, 13, ED25519_KEY), "public_key"),
+    (Dnskey(257, 3, 14, ECDSA_KEY), "public_key"),
+    (Dnskey(257, 3, 15, ECDSA_KEY), "public_key"),
+    (Dnskey(257, 3, 16, ED25519_KEY), "public_key"),
+    (Dnskey(257, 3, 8, ""), "public_key"),
+    (Dnskey(257, 3, 8, "AQ=="), "public_key"),
+    (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 64)), "public_key"),
+    (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 127)), "public_key"),
+    (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 513)), "public_key"),
+    (Dnskey(257, 3, 8, rsa_key(b"\0", b"\xff" * 256)), "public_key"),
+    (Dnskey(257, 3, 8, rsa_key(b"\3", b"\0" + b"\xff" * 255)), "public_key"),
+    (Dnskey(257, 3, 10, rsa_key(b"\3" * 200, b"")), "public_key"),
 ]
 
 
@@ -261,14 +261,11 @@ def test_any_text_is_refused_or_a_ds_record_that_dnspython_reads(text: str) -> N
 
 def test_the_sizes_of_rsa_keys() -> None:
     for exponent, modulus_octets in ((b"\3", 128), (b"\1\0\1", 256), (b"\1\0\1", 512)):
-        assert (
-            parse_ds(OWNER, DnskeyInput(257, 3, 8, rsa_key(exponent, b"\xff" * modulus_octets))).algorithm
-            == 8
-        )
+        assert parse_ds(OWNER, Dnskey(257, 3, 8, rsa_key(exponent, b"\xff" * modulus_octets))).algorithm == 8
     long_exponent = base64.b64encode(
         b"\0\1\0" + b"\1" * 256 + b"\xff" * 256
     ).decode()  # RFC 3110: its length in two octets
-    assert parse_ds(OWNER, DnskeyInput(257, 3, 8, long_exponent)).algorithm == 8
+    assert parse_ds(OWNER, Dnskey(257, 3, 8, long_exponent)).algorithm == 8
 
 
 def test_a_zone_key_without_the_sep_flag_has_its_own_ds_record() -> None:
@@ -308,7 +305,7 @@ def test_unusual_records_are_accepted_with_a_warning(
 
 
 def test_a_dnskey_without_the_sep_flag_is_accepted_with_a_warning() -> None:
-    signing = DnskeyInput(256, 3, 13, ECDSA_KEY)
+    signing = Dnskey(256, 3, 13, ECDSA_KEY)
     tag = parse_ds(OWNER, signing).key_tag
     without: list[DsLike] = [
         signing,
@@ -319,10 +316,10 @@ def test_a_dnskey_without_the_sep_flag_is_accepted_with_a_warning() -> None:
     assert f"key tag {tag} has the flags 256, without the SEP flag" in warning
     assert all(dnskey_warnings(OWNER, [each]) == (warning,) for each in without)
     good: list[DsLike] = [
-        DnskeyInput(257, 3, 13, ECDSA_KEY),
+        Dnskey(257, 3, 13, ECDSA_KEY),
         f"257 3 13 {ECDSA_KEY}",
         f"2371 13 2 {SHA256}",
-        DsInput(2371, 13, 2, SHA256),
+        DsRecord(2371, 13, 2, SHA256),
         "no record",
     ]
     assert dnskey_warnings(OWNER, good) == ()

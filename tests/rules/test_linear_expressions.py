@@ -29,7 +29,8 @@ _USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
 EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^a-z0-9]+": ("A",),
     r"https?://[^\s/]\S*": ("https://example.net/terms",),
-    r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[(\d+)\])?": (
+    r"records\[(\d+)\](?:\.values\[(\d+)\])?": ("records[2].values[0]", "records[0].ttl"),
+    r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[\d+\])?": (
         "records[2].values[0]",
         "records[0].ttl",
     ),

@@ -29,7 +29,7 @@ from sublet.dns.names import map_part, parse_domain_name, parse_host_name, parse
 from sublet.dns.nameserver import NameServer
 from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
-from sublet.dns.types import RECORD_TYPES, DnskeyInput, DsInput, GlueInput, RecordSetInput
+from sublet.dns.types import RECORD_TYPES, Dnskey, DsRecord, GlueEntry, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.calls import read_key
 from sublet.http.errors import PROBLEM_TYPE, accepted_request_id, names_media_type, render_refusal
@@ -201,24 +201,24 @@ BODIES: dict[str, Callable[[int], bytes]] = {
     "Unicode": lambda size: b'{"a":"' + "丂".encode() * (size // 3 - 4) + b'"}',
     "not UTF-8": lambda size: b'{"a":"' + b"a" * (size - 8) + b'\xff"}',
 }
-DELEGATIONS: dict[str, Callable[[int], tuple[list[str], list[GlueInput], list[Any]]]] = {
+DELEGATIONS: dict[str, Callable[[int], tuple[list[str], list[GlueEntry], list[Any]]]] = {
     "short names": lambda size: (["a"] * (size // 4), [], []),
     "U-labels": lambda size: (["ü." * 120 + "de"] * (size // 365), [], []),
     "glue": lambda size: (
         ["a.foo.example.test"],
-        [GlueInput("ü." * 120 + "de", "8.8.8.8", "::")] * (size // 400),
+        [GlueEntry("ü." * 120 + "de", "8.8.8.8", "::")] * (size // 400),
         [],
     ),
     "DS records": lambda size: (["a.example"], [], ["1 8 2 " + "ab" * 32] * (size // 73)),
     "DNSKEYs": lambda size: (
         ["a.example"],
         [],
-        [DnskeyInput(257, 3, 8, "AwEAAQ" + "A" * 600)] * (size // 650),
+        [Dnskey(257, 3, 8, "AwEAAQ" + "A" * 600)] * (size // 650),
     ),
 }
 
 
-def delegation(given: tuple[list[str], list[GlueInput], list[Any]]) -> object:
+def delegation(given: tuple[list[str], list[GlueEntry], list[Any]]) -> object:
     """Check a delegation with these lists."""
     return check_delegation("foo.example.test", *given, nameservers_min=1, nameservers_max=13)
 
@@ -423,8 +423,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_ipv6": texts(parse_ipv6, BODY, "::"),
     "parse_ds": texts(lambda text: parse_ds("a.test", text), BODY, "1 8 2 "),
     "parse_ds of a TTL": texts(lambda text: parse_ds("a.test", f"a.test. {text} DS"), BODY, "1h", "1"),
-    "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsInput(1, 8, 2, text)), BODY),
-    "parse_ds of a key": texts(lambda text: parse_ds("a.test", DnskeyInput(257, 3, 8, text)), BODY),
+    "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsRecord(1, 8, 2, text)), BODY),
+    "parse_ds of a key": texts(lambda text: parse_ds("a.test", Dnskey(257, 3, 8, text)), BODY),
     "parse_labels": texts(parse_labels, BODY),
     "parse_owner": texts(lambda text: parse_owner("foo.example.test", text), BODY),
     "parse_owner of a wildcard": texts(lambda text: parse_owner("foo.example.test", text), BODY, "*."),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sublet.dns.delegation import check_delegation
 from sublet.dns.names import is_below
 from sublet.dns.records import delegation_records
-from sublet.dns.types import DELEGATION_TYPES, Delegation, GlueInput, Record
+from sublet.dns.types import DELEGATION_TYPES, Delegation, GlueEntry, Record
 from sublet.primaries.plan import ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
 
 ZONE = "example.test"
@@ -19,9 +19,9 @@ def delegation() -> Delegation:
         OWNER,
         ("ns.dns.example", NS1, OWNER),
         (
-            GlueInput(NS1, "8.8.8.8", "2A00:1::0:1"),
-            GlueInput(NS1, "8.8.4.4"),
-            GlueInput(OWNER, None, "64:ff9b::8.8.8.8"),
+            GlueEntry(NS1, "8.8.8.8", "2A00:1::0:1"),
+            GlueEntry(NS1, "8.8.4.4"),
+            GlueEntry(OWNER, None, "64:ff9b::8.8.8.8"),
         ),
         (f"2371 13 2 {'AB' * 32}", f"2371 13 4 {'CD' * 48}"),
         nameservers_min=1,

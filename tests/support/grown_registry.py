@@ -27,7 +27,7 @@ from sublet.credits.model import Payable
 from sublet.credits.packages import add_package
 from sublet.db import Database, Tx, open_database
 from sublet.dns.look_alikes import stored_skeleton
-from sublet.dns.types import GlueInput, Record
+from sublet.dns.types import GlueEntry, Record
 from sublet.migrations import upgrade
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import set_label
@@ -123,7 +123,7 @@ class Growing:
                 fqdn=fqdn,
                 registration_mode=mode,
                 nameservers=(*hosts, *((f"ns.{fqdn}",) if inside else ())),
-                glue=(GlueInput(f"ns.{fqdn}", "9.9.9.9", "2620:fe::fe"),) if inside else (),
+                glue=(GlueEntry(f"ns.{fqdn}", "9.9.9.9", "2620:fe::fe"),) if inside else (),
                 payable=Payable(confirm=True, coupon_code=coupon),
             )
             return partial(_do, register, _acting(user_id), command, free_quota=NAMES_OF_A_USER)

@@ -3,13 +3,13 @@
 from typing import Any
 
 from sublet.credits.model import Outcome
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import Registry
 
 SHOP = "shop.example.test"
-GLUE = GlueInput("ns1.shop.example.test", "203.0.114.5", None)
+GLUE = GlueEntry("ns1.shop.example.test", "203.0.114.5", None)
 DS = "2371 13 2 " + "0a" * 32
 
 

@@ -10,7 +10,7 @@ from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.dns.types import Delegation, GlueInput
+from sublet.dns.types import Delegation, GlueEntry
 from sublet.doctor.notices import list_notices
 from sublet.errors import Conflict, FieldError, SubdomainUnavailable, ValidationFailed
 from sublet.mail.store import mails
@@ -158,7 +158,7 @@ def test_the_operator_s_nameservers_are_accepted(registry: Registry) -> None:
 def test_nameservers_below_the_user_s_own_names_are_accepted(registry: Registry) -> None:
     registry.register(GONE)
     registry.write(delete, registry.actor(), GONE)
-    glue = (GlueInput(f"ns1.{ADA}", "8.8.8.8"),)
+    glue = (GlueEntry(f"ns1.{ADA}", "8.8.8.8"),)
     registry.register(ADA, nameservers=(HOST, f"ns1.{ADA}"), glue=glue)
 
 
@@ -244,7 +244,7 @@ def test_nameservers_elsewhere_are_kept(registry: Registry) -> None:
         ADA,
         "ben",
         nameservers=(own, HOST, OUT, f"ns2.{GONE}"),
-        glue=(GlueInput(own, "8.8.8.8"),),
+        glue=(GlueEntry(own, "8.8.8.8"),),
         ds_records=(DS,),
     )
     kept = registry.register("kept.example.test", "ben", nameservers=("ns1.gone-2.provider.example",))

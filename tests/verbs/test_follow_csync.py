@@ -21,7 +21,7 @@ from sublet.csync.follow_csync import (
     refuse_if_worse,
 )
 from sublet.csync.model import Change, Decision, ReplayGuard
-from sublet.dns.types import Delegation, GlueEntry, GlueInput
+from sublet.dns.types import Delegation, GlueEntry
 from sublet.errors import Conflict
 from sublet.health import store as health_store
 from sublet.health.due_checks import claim_due
@@ -46,7 +46,7 @@ def shop_of(registry: Registry, *ds_records: str) -> Subdomain:
     return registry.register(SHOP, nameservers=HOSTS, ds_records=ds_records or (DS,))
 
 
-def change_of(registry: Registry, *hosts: str, glue: tuple[GlueInput, ...] = (), serial: int = 7) -> Change:
+def change_of(registry: Registry, *hosts: str, glue: tuple[GlueEntry, ...] = (), serial: int = 7) -> Change:
     """Return a change to these nameservers."""
     return Change(hosts, glue, serial, registry.now - timedelta(hours=1))
 
@@ -66,7 +66,7 @@ def known(registry: Registry, shop: Subdomain) -> CsyncState:
 def test_nameservers_and_glue_change_with_audit_and_mail(registry: Registry) -> None:
     shop = shop_of(registry)
     registry.write(set_reminders, registry.actor(), enabled=False)
-    change = change_of(registry, HOSTS[1], OWN, glue=(GlueInput(OWN, "9.9.9.9", None),))
+    change = change_of(registry, HOSTS[1], OWN, glue=(GlueEntry(OWN, "9.9.9.9", None),))
     assert follow(registry, shop, change) == change
     changed = registry.subdomain(shop.id)
     ds_records = shop.delegation.ds_records
@@ -97,13 +97,13 @@ def test_a_change_by_hand_forgets_the_serial_but_not_the_signature(registry: Reg
     [
         ((), ()),
         ((OWN,), ()),
-        ((OWN,), (GlueInput(OWN, "10.0.0.1", None),)),
+        ((OWN,), (GlueEntry(OWN, "10.0.0.1", None),)),
         (("ns.free.example.test",), ()),
         (("bad_host!",), ()),
     ],
 )
 def test_the_rules_of_a_change_by_the_user_apply(
-    hosts: tuple[str, ...], glue: tuple[GlueInput, ...], registry: Registry
+    hosts: tuple[str, ...], glue: tuple[GlueEntry, ...], registry: Registry
 ) -> None:
     shop = shop_of(registry)
     change = change_of(registry, *hosts, glue=glue)

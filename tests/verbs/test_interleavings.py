@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sublet.credits.model import Payable
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.errors import RenewalNotAvailable
 from sublet.primaries.publisher_transactions import Batch, Result, begin_publication, record_publication
 from sublet.subdomains import published_owner_store, store
@@ -19,7 +19,7 @@ from support.registry import OPERATOR, Registry
 SHOP = "shop.example.test"
 HOST = f"ns1.{SHOP}"
 OUTSIDE = "ns.example.org"
-GLUE = (GlueInput(HOST, "9.9.9.9", None),)
+GLUE = (GlueEntry(HOST, "9.9.9.9", None),)
 
 
 def _send(registry: Registry) -> Batch:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sublet.credits.model import Payable
-from sublet.dns.types import GlueInput, Record
+from sublet.dns.types import GlueEntry, Record
 from sublet.errors import ValidationFailed
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import edit_platform_domain
@@ -83,7 +83,7 @@ def test_a_name_that_no_user_has_registered(registry: Registry, host: str, name:
 
 def test_no_warning_for_nameservers_that_can_be_found(registry: Registry) -> None:
     registry.register(OTHER, "ben", nameservers=ELSEWHERE)
-    glue = (GlueInput("ns1.mine.example.test", "8.8.8.8"),)
+    glue = (GlueEntry("ns1.mine.example.test", "8.8.8.8"),)
     assert warned(registry, HOST, "ns2.provider.example", "ns1.mine.example.test", glue=glue) == ()
 
 

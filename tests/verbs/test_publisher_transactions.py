@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.primaries import store as publish_store
 from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,
@@ -62,7 +62,7 @@ def _actions(registry: Registry) -> list[str]:
 
 
 def test_possibly_published_owners_are_written_ahead(registry: Registry) -> None:
-    glue = (GlueInput("ns.shop.example.test", "203.0.114.5", None),)
+    glue = (GlueEntry("ns.shop.example.test", "203.0.114.5", None),)
     held = registry.register(SHOP, nameservers=("ns.shop.example.test",), glue=glue)
     batch = _begin(registry)
     (item,) = batch.items
@@ -164,7 +164,7 @@ def test_a_batch_is_bounded_and_the_oldest_changes_come_first(registry: Registry
 
 
 def test_glue_of_removed_hosts_is_removed_from_the_zone(registry: Registry) -> None:
-    glue = (GlueInput("ns.shop.example.test", "203.0.114.5", None),)
+    glue = (GlueEntry("ns.shop.example.test", "203.0.114.5", None),)
     held = registry.register(SHOP, nameservers=("ns.shop.example.test",), glue=glue)
     registry.publish()
     assert ("ns.shop.example.test", "A", "203.0.114.5") in _zone(registry)

@@ -12,7 +12,7 @@ from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import AppliedCoupon, Payable
 from sublet.credits.store import coupon_uses, list_entries
-from sublet.dns.types import Delegation, GlueEntry, GlueInput, Record
+from sublet.dns.types import Delegation, GlueEntry, Record
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -65,7 +65,7 @@ def test_a_name_is_registered_with_its_term_and_its_event(registry: Registry) ->
         label="Shop",
         domain="EXAMPLE.test.",
         nameservers=("NS1.Example.ORG.", "ns1.shop.example.test"),
-        glue=(GlueInput("ns1.shop.example.test", "203.0.114.5", None),),
+        glue=(GlueEntry("ns1.shop.example.test", "203.0.114.5", None),),
     )
     outcome = ask(registry, command)
     found = registry.subdomain(outcome.id)

@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.dns.answer import answer
 from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.query import read_query
-from sublet.dns.types import GlueInput, Record, Secondary
+from sublet.dns.types import GlueEntry, Record, Secondary
 from sublet.platform_domains import zone_store
 from sublet.primaries.publisher_transactions import begin_publication
 from sublet.subdomains import published_owner_store, store
@@ -163,7 +163,7 @@ def test_a_wildcard_above_other_names_exists(registry: Registry) -> None:
 
 SHOP, BLOG = f"shop.{ZONE}", f"blog.{ZONE}"
 HOST = f"ns1.{SHOP}"
-GLUE = (GlueInput(HOST, "9.9.9.9", None),)
+GLUE = (GlueEntry(HOST, "9.9.9.9", None),)
 OUTSIDE = ("ns1.example.org",)
 
 

@@ -14,7 +14,7 @@ from dns.rdtypes.ANY.DS import DS
 from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
 from sublet.dns.delegation import DS_RECORDS_MAX
 from sublet.dns.ds import SHA256, InvalidDs, parse_ds
-from sublet.dns.types import DsInput, DsRecord
+from sublet.dns.types import DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
 
 _DELETE = 0
@@ -219,7 +219,7 @@ def _accepted(name: dns.name.Name, wanted: Iterable[DS]) -> tuple[DsRecord, ...]
             accepted.add(
                 parse_ds(
                     owner,
-                    DsInput(each.key_tag, int(each.algorithm), int(each.digest_type), each.digest.hex()),
+                    DsRecord(each.key_tag, int(each.algorithm), int(each.digest_type), each.digest.hex()),
                 )
             )
         except InvalidDs:

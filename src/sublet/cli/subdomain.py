@@ -16,7 +16,7 @@ from sublet.csync import model as csync_model
 from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx
 from sublet.dns.delegation import delegation_warnings
-from sublet.dns.types import DsRecord, GlueInput
+from sublet.dns.types import DsRecord, GlueEntry
 from sublet.errors import check_one_of, validation_failed
 from sublet.health.checker import Checker
 from sublet.platform_domains.find import find_platform_domain
@@ -163,10 +163,10 @@ def register(
     return _answer(session, name, f"{name.fqdn} is registered until {name.expires_at:%Y-%m-%d}.")
 
 
-def _split_glue(text: str) -> list[GlueInput]:
+def _split_glue(text: str) -> list[GlueEntry]:
     host, *addresses = text.split() or [""]
     return [
-        GlueInput(host, ipv6=each) if ":" in each else GlueInput(host, ipv4=each)
+        GlueEntry(host, ipv6=each) if ":" in each else GlueEntry(host, ipv4=each)
         for each in addresses or [""]
     ]
 

@@ -14,7 +14,7 @@ from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, ty
 from sublet.csync.model import Change, Decision, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
-from sublet.dns.types import Delegation, GlueInput
+from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of
 from sublet.health.observe import glue_addresses
 
@@ -209,7 +209,7 @@ class _Zone:
         if not changed:
             return Keep()
         entries = tuple(
-            GlueInput(host, address, None) if version == 4 else GlueInput(host, None, address)
+            GlueEntry(host, address, None) if version == 4 else GlueEntry(host, None, address)
             for (host, version), addresses in glue.items()
             for address in sorted(addresses)
         )

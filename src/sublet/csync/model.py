@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sublet.automatic_ds.model import Keep, Refuse
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Change:
     """Change the nameservers and glue. `serial` is the zone's; `signed_at` is the oldest signature of the changed records."""
 
     nameservers: tuple[str, ...]
-    glue: tuple[GlueInput, ...]
+    glue: tuple[GlueEntry, ...]
     serial: int
     signed_at: datetime
 

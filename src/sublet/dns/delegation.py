@@ -11,7 +11,7 @@ from sublet.counted import counted
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 from sublet.dns.ds import InvalidDs, ds_warnings, parse_ds
 from sublet.dns.names import InvalidName, ancestors, is_at_or_below, parse_host_name
-from sublet.dns.types import Delegation, DsLike, DsRecord, GlueEntry, GlueLike
+from sublet.dns.types import Delegation, DsLike, DsRecord, GlueEntry
 from sublet.errors import FieldError
 
 DS_RECORDS_MAX: Final = 8
@@ -37,7 +37,7 @@ class _Nameservers:
 def check_delegation(
     owner: str,
     nameservers: Sequence[str],
-    glue: Sequence[GlueLike],
+    glue: Sequence[GlueEntry],
     ds_records: Sequence[DsLike],
     *,
     nameservers_min: int,
@@ -218,7 +218,7 @@ def _check_nameservers(nameservers: Sequence[str], errors: list[FieldError]) -> 
 
 
 def _check_glue(
-    owner: str, named: _Nameservers, glue: Sequence[GlueLike], errors: list[FieldError]
+    owner: str, named: _Nameservers, glue: Sequence[GlueEntry], errors: list[FieldError]
 ) -> tuple[GlueEntry, ...]:
     # A dict keeps the order and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}

@@ -8,7 +8,7 @@ from typing import Final
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.ttl import is_ttl
-from sublet.dns.types import DnskeyInput, DsInput, DsLike, DsRecord
+from sublet.dns.types import Dnskey, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000
 """The maximum length of a text. A DNSKEY with an RSA key of 4,096 bits fits."""
@@ -79,7 +79,7 @@ def parse_ds(owner: str, form: DsLike) -> DsRecord:
     """
     if isinstance(form, str):
         return _from_text(owner, form)
-    if isinstance(form, DnskeyInput):
+    if isinstance(form, Dnskey):
         return _from_dnskey(owner, form)
     return _from_ds(form)
 
@@ -127,7 +127,7 @@ def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
     for each in forms:
         try:
             key = _read_text(owner, each) if isinstance(each, str) else each
-            if isinstance(key, DnskeyInput) and not key.flags & _SEP_FLAG:
+            if isinstance(key, Dnskey) and not key.flags & _SEP_FLAG:
                 warnings.append(
                     f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags {key.flags}, without the SEP flag "
                     "(RFC 4034, section 2.1.1). Normally the DS record belongs to the key with the flags 257."
@@ -148,7 +148,7 @@ def wire_name(name: str) -> bytes:
     return b"".join(bytes([len(label)]) + label.encode("ascii") for label in name.split(".")) + b"\0"
 
 
-def _from_ds(ds: DsInput | DsRecord) -> DsRecord:
+def _from_ds(ds: DsRecord) -> DsRecord:
     if not 0 <= ds.key_tag <= 0xFFFF:
         raise InvalidDs(
             f"The key tag {ds.key_tag} is not between 0 and 65535. Check the DS record.", "key_tag"
@@ -168,7 +168,7 @@ def _from_ds(ds: DsInput | DsRecord) -> DsRecord:
     return DsRecord(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest.lower())
 
 
-def _from_dnskey(owner: str, dnskey: DnskeyInput) -> DsRecord:
+def _from_dnskey(owner: str, dnskey: Dnskey) -> DsRecord:
     if dnskey.protocol != 3:
         raise InvalidDs(
             f"The protocol of a DNSKEY is 3, not {dnskey.protocol}. Check that this is a DNSKEY.", "protocol"
@@ -202,7 +202,7 @@ def _refuse_algorithm(algorithm: int) -> None:
     raise InvalidDs(f"Algorithm {why}. Use one of {known}.", "algorithm")
 
 
-def _public_key(dnskey: DnskeyInput) -> bytes:
+def _public_key(dnskey: Dnskey) -> bytes:
     name = _ALGORITHMS[dnskey.algorithm]
     if len(dnskey.public_key) > TEXT_CHARACTERS_MAX:
         raise InvalidDs(f"The public key is too long for {name}. Check the key.", "public_key")
@@ -242,12 +242,12 @@ def _rsa_modulus_octets(key: bytes) -> int:
 def _from_text(owner: str, text: str) -> DsRecord:
     record = _read_text(owner, text)
     try:
-        return _from_dnskey(owner, record) if isinstance(record, DnskeyInput) else _from_ds(record)
+        return _from_dnskey(owner, record) if isinstance(record, Dnskey) else _from_ds(record)
     except InvalidDs as error:
         raise InvalidDs(str(error)) from None  # without `member`, because text has no fields
 
 
-def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
+def _read_text(owner: str, text: str) -> DsRecord | Dnskey:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise InvalidDs(
             f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each entry."
@@ -260,9 +260,9 @@ def _read_text(owner: str, text: str) -> DsInput | DnskeyInput:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     if kind == "DNSKEY":
         flags, protocol, algorithm = int(words[0]), _number(words[1]), _algorithm(words[2])
-        return DnskeyInput(flags, protocol, algorithm, "".join(words[3:]))
+        return Dnskey(flags, protocol, algorithm, "".join(words[3:]))
     tag, algorithm, digest_type = int(words[0]), _algorithm(words[1]), _number(words[2])
-    return DsInput(tag, algorithm, digest_type, "".join(words[3:]))
+    return DsRecord(tag, algorithm, digest_type, "".join(words[3:]))
 
 
 def _split_type(owner: str, words: list[str]) -> tuple[str | None, list[str]]:

@@ -28,7 +28,7 @@ PUBLISHED_TYPES: Final = tuple(sorted({*DELEGATION_TYPES, *RECORD_TYPES}))
 
 @dataclass(frozen=True, slots=True)
 class GlueEntry:
-    """A nameserver host with one or two addresses, in canonical form."""
+    """A nameserver host with one or two addresses: in a stored delegation in canonical form, in a request not checked."""
 
     host: str
     ipv4: str | None = None
@@ -37,7 +37,7 @@ class GlueEntry:
 
 @dataclass(frozen=True, slots=True)
 class DsRecord:
-    """A DS record (RFC 4034, section 5): integers, and the digest in lower-case hex."""
+    """A DS record (RFC 4034, section 5), with the digest in hex: in a stored delegation valid and in lower case, in a request not checked."""
 
     key_tag: int
     algorithm: int
@@ -83,26 +83,7 @@ class RecordSetInput:
 
 
 @dataclass(frozen=True, slots=True)
-class GlueInput:
-    """A glue entry in a request, not checked."""
-
-    host: str
-    ipv4: str | None = None
-    ipv6: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DsInput:
-    """A DS record in a request. Only the types are checked."""
-
-    key_tag: int
-    algorithm: int
-    digest_type: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class DnskeyInput:
+class Dnskey:
     """A DNSKEY in a request, with `public_key` in base64. The registry publishes the SHA-256 DS record of the key."""
 
     flags: int
@@ -111,10 +92,8 @@ class DnskeyInput:
     public_key: str
 
 
-GlueLike = GlueInput | GlueEntry
-"""A glue entry in a request, or one that is stored and stays."""
-DsLike = str | DsInput | DnskeyInput | DsRecord
-"""A DS record in a request, or one that is stored and stays. Text is the zone-file form of a DS or a DNSKEY."""
+DsLike = str | DsRecord | Dnskey
+"""A DS record, or a DNSKEY that stands for one. A text is the zone-file form of either."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

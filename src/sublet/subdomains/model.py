@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from sublet.credits.model import Outcome, Payable
-from sublet.dns.types import Delegation, DsLike, GlueInput, RecordSet, RecordSetInput
+from sublet.dns.types import Delegation, DsLike, GlueEntry, RecordSet, RecordSetInput
 from sublet.platform_domains.model import ADMIN, PlatformDomain
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
@@ -164,7 +164,7 @@ class Register:
     fqdn: str | None = None
     label: str | None = None
     nameservers: tuple[str, ...] = ()
-    glue: tuple[GlueInput, ...] = ()
+    glue: tuple[GlueEntry, ...] = ()
     ds_records: tuple[DsLike, ...] = ()
     records: tuple[RecordSetInput, ...] = ()
     registration_mode: str | None = None
@@ -198,7 +198,7 @@ class UpdateNameservers:
     """The unchecked body of PUT /subdomains/{fqdn}/nameservers. None keeps the stored value, and an empty tuple removes it."""
 
     nameservers: tuple[str, ...] | None = None
-    glue: tuple[GlueInput, ...] | None = None
+    glue: tuple[GlueEntry, ...] | None = None
     ds_records: tuple[DsLike, ...] | None = None
 
 

@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
-from sublet.dns.types import DnskeyInput, DsInput, DsLike, GlueInput
+from sublet.dns.types import Dnskey, DsLike, DsRecord, GlueEntry
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.operations.shapes import Body, HostNameText, Label, TextOrObject
 from sublet.subdomains.model import Register
 
 
-class GlueEntry(Body):
+class GlueBody(Body):
     """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and `ipv6` are required."""
 
     host: HostNameText
@@ -23,7 +23,7 @@ class GlueEntry(Body):
     ipv6: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "ipv6"})] | None = None
 
 
-class DsEntry(TextOrObject):
+class SentDs(TextOrObject):
     """A DS record or a DNSKEY, depending on the members."""
 
     text_description: ClassVar = "A DS record or a DNSKEY as zone-file text."
@@ -31,10 +31,10 @@ class DsEntry(TextOrObject):
     @classmethod
     def choose(cls, members: Collection[str]) -> type[TextOrObject]:
         """Return the form that has these members."""
-        return Dnskey if set(members) & {"flags", "protocol", "public_key"} else DsRecord
+        return DnskeyBody if set(members) & {"flags", "protocol", "public_key"} else DsBody
 
 
-class DsRecord(DsEntry):
+class DsBody(SentDs):
     """A DS record (RFC 4034, section 5)."""
 
     key_tag: Annotated[int, Meta(ge=0, le=65535)]
@@ -43,7 +43,7 @@ class DsRecord(DsEntry):
     digest: Annotated[str, Meta(max_length=1024, pattern="^[0-9A-Fa-f ]+$", description="In hex.")]
 
 
-class Dnskey(DsEntry):
+class DnskeyBody(SentDs):
     """A DNSKEY (RFC 4034, section 2). Its DS record with SHA-256 is published."""
 
     flags: Annotated[int, Meta(ge=0, le=65535)]
@@ -57,14 +57,14 @@ Nameservers = Annotated[
     Meta(max_length=13, description="The nameservers. Their order is kept."),
 ]
 Glue = Annotated[
-    list[GlueEntry],
+    list[GlueBody],
     Meta(
         max_length=GLUE_ENTRIES_MAX,
         description="The addresses of each nameserver at or below the name itself, and of no other.",
     ),
 ]
 DsRecords = Annotated[
-    list[str | DsEntry],
+    list[str | SentDs],
     Meta(
         max_length=8,
         description="DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has no DS records.",
@@ -105,9 +105,9 @@ _KEYS = ("ns1", "ns2", "ns3", "ns4")
 _IN_LIST = re.compile(r"nameservers(?:\[(?P<index>[0-9]+)\])?")
 
 
-def glue_inputs(entries: list[GlueEntry]) -> tuple[GlueInput, ...]:
+def glue_inputs(entries: list[GlueBody]) -> tuple[GlueEntry, ...]:
     """Convert glue entries to the type that the rules take."""
-    return tuple(GlueInput(entry.host, entry.ipv4, entry.ipv6) for entry in entries)
+    return tuple(GlueEntry(entry.host, entry.ipv4, entry.ipv6) for entry in entries)
 
 
 def planned_registration(body: DelegationCheckBody) -> Register:
@@ -123,16 +123,16 @@ def planned_registration(body: DelegationCheckBody) -> Register:
     )
 
 
-def ds_inputs(entries: list[str | DsEntry]) -> tuple[DsLike, ...]:
+def ds_inputs(entries: list[str | SentDs]) -> tuple[DsLike, ...]:
     """Convert DS entries to the types that the rules take."""
     return tuple(_ds_input(entry) for entry in entries)
 
 
-def _ds_input(entry: str | DsEntry) -> DsLike:
-    if isinstance(entry, DsRecord):
-        return DsInput(entry.key_tag, entry.algorithm, entry.digest_type, entry.digest)
-    if isinstance(entry, Dnskey):
-        return DnskeyInput(entry.flags, entry.protocol, entry.algorithm, entry.public_key)
+def _ds_input(entry: str | SentDs) -> DsLike:
+    if isinstance(entry, DsBody):
+        return DsRecord(entry.key_tag, entry.algorithm, entry.digest_type, entry.digest)
+    if isinstance(entry, DnskeyBody):
+        return Dnskey(entry.flags, entry.protocol, entry.algorithm, entry.public_key)
     if isinstance(entry, str):
         return entry
     raise TypeError("a DS entry is text, a DS record or a DNSKEY")

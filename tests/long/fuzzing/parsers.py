@@ -17,7 +17,7 @@ from long.fuzzing.packets import Packets, allowed_bytes, expects_answer
 from sublet.dns.ds import InvalidDs, parse_ds
 from sublet.dns.names import InvalidName, parse_domain_name, parse_host_name, parse_label
 from sublet.dns.nameserver import NameServer
-from sublet.dns.types import DnskeyInput, DsInput, DsLike
+from sublet.dns.types import Dnskey, DsLike, DsRecord
 from support.in_memory_zone import RECORDS, reader_of
 
 OWNER = "foo.example.test"
@@ -69,10 +69,10 @@ DS_INPUTS: SearchStrategy[DsLike] = st.one_of(
     st.text(max_size=120),
     st.lists(st.sampled_from(_WORDS) | _HOSTILE, max_size=10).map(" ".join),
     st.builds(
-        DsInput, _NUMBERS, _NUMBERS, _NUMBERS, st.text("0123456789abcdefABCDEF xg", max_size=100) | _HOSTILE
+        DsRecord, _NUMBERS, _NUMBERS, _NUMBERS, st.text("0123456789abcdefABCDEF xg", max_size=100) | _HOSTILE
     ),
     st.builds(
-        DnskeyInput,
+        Dnskey,
         st.sampled_from([256, 257, 385]) | _NUMBERS,
         st.just(3) | _NUMBERS,
         _NUMBERS,

@@ -16,7 +16,7 @@ from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.config import Settings
 from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx, open_database, utc_now
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.health.checker import Checker
 from sublet.health.due_checks import schedule_first_checks
 from sublet.health.health_keeper import HealthKeeper
@@ -78,7 +78,7 @@ def _register(registry: Registry, rng: Random, key: ZoneKey, fqdn: str) -> Zone:
     registry.register_by_operator(
         fqdn,
         nameservers=hosts,
-        glue=tuple(GlueInput(host, address, None) for host, address in zip(hosts, addresses, strict=True)),
+        glue=tuple(GlueEntry(host, address, None) for host, address in zip(hosts, addresses, strict=True)),
         ds_records=(ds,) if signed else (),
     )
     records = (

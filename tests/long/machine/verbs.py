@@ -16,7 +16,7 @@ from sublet.credits.entries import (
 )
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.dns.types import GlueInput
+from sublet.dns.types import GlueEntry
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
@@ -43,8 +43,8 @@ def _payable(pay: Pay) -> Payable:
     return Payable(pay.confirm, pay.coupon, pay.max_credits, pay.may_spend)
 
 
-def _glue(wish: Wish) -> tuple[GlueInput, ...] | None:
-    return None if wish.glue is None else tuple(GlueInput(host, address) for host, address in wish.glue)
+def _glue(wish: Wish) -> tuple[GlueEntry, ...] | None:
+    return None if wish.glue is None else tuple(GlueEntry(host, address) for host, address in wish.glue)
 
 
 def _register(tx: Tx, actor: Actor, ids: dict[str, int], args: dict[str, Any]) -> Any:
