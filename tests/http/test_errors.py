@@ -1,18 +1,20 @@
 """The envelope of failures: one shape for all codes, with RFC 9457 on request."""
 
 import json
+import re
 
 import pytest
+from starlette.datastructures import Headers
 
 from sublet import errors
 from sublet.errors import FieldError, MethodNotAllowed, Refusal
 from sublet.http.errors import (
     PROBLEM_TYPE,
-    accepted_request_id,
     names_media_type,
     render_refusal,
     status_of,
 )
+from sublet.http.head import request_id_of
 
 ALL = [
     each for each in Refusal.__subclasses__() if each.__module__ in ("sublet.errors", "sublet.http.errors")
@@ -147,7 +149,9 @@ def test_accept(accept: str, wanted: bool) -> None:
     + [(each, False) for each in ("", "x" * 65, "a b", "a\n", "é", "a;b", "<b>")],
 )
 def test_valid_request_ids_of_clients_are_used(text: str, taken: bool) -> None:
-    assert accepted_request_id(text) == (text if taken else None)
+    found = request_id_of(Headers({"x-request-id": text}))
+    assert (found == text) is taken
+    assert re.fullmatch("[A-Za-z0-9._-]{1,64}", found)
 
 
 def test_a_refusal_to_retry_later_has_retry_after() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.http.request_head import URI_MAX_BYTES
+from sublet.http.head import URI_MAX_BYTES
 from support.hostile_input import Target, exchange, parse_answer, prepare
 from support.running_service import registry_address, running_service
 

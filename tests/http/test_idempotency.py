@@ -13,7 +13,7 @@ from sublet.config import Settings
 from sublet.credits.model import AppliedCoupon, Outcome
 from sublet.db import Database, Tx, open_database
 from sublet.errors import IdempotencyInProgress, NotFound, Refusal
-from sublet.http.client import Clients
+from sublet.http.head import Clients
 from sublet.metrics import Metrics
 from sublet.migrations import upgrade
 from sublet.operations.call import Call, Context

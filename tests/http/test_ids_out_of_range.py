@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from sublet.http.organization_header import ORGANIZATION_HEADER
+from sublet.http.head import ORGANIZATION_HEADER
 from sublet.operations.operation import Operation
 from sublet.surfaces import API_OPERATIONS, OPERATIONS
 from sublet.web.routes import PAGES

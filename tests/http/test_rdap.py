@@ -12,7 +12,7 @@ from sqlalchemy import JSON, update
 from sqlalchemy.exc import DatabaseError
 
 from sublet.db import Tx
-from sublet.http.request_head import URI_MAX_BYTES
+from sublet.http.head import URI_MAX_BYTES
 from sublet.registry import declared_texts
 from sublet.schema import metadata
 from sublet.subdomains.store import subdomains

@@ -32,8 +32,8 @@ from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import RECORD_TYPES, Dnskey, DsRecord, GlueEntry, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.calls import read_key
-from sublet.http.errors import PROBLEM_TYPE, accepted_request_id, names_media_type, render_refusal
-from sublet.http.organization_header import ORGANIZATION_HEADER, read_organization
+from sublet.http.errors import PROBLEM_TYPE, names_media_type, render_refusal
+from sublet.http.head import ORGANIZATION_HEADER, read_organization, request_id_of
 from sublet.http.read_body import check_media_type, is_declared_as, parse_object, parse_text
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.request_log import quoted
@@ -392,7 +392,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "the library's parse_cbor": built(CBOR, parse_cbor, BODY),
     "names_media_type": texts(_names_problem, HEAD, "", "application/problem+json"),
     "names_media_type with weights": texts(_names_problem, HEAD, "application/problem+json", ";q=0"),
-    "accepted_request_id": texts(accepted_request_id, HEAD),
+    "request_id_of": with_fields("x-request-id", request_id_of),
     "is_well_formed": texts(is_well_formed, HEAD, "sublet_"),
     "check_restrictions": texts(_restrictions, BODY),
     "digest": texts(digest, HEAD),

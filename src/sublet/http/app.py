@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -20,10 +20,10 @@ from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import MethodNotAllowed, NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
 from sublet.http.docs_page import Document
-from sublet.http.errors import accepted_request_id, internal_error, render_refusal
+from sublet.http.errors import internal_error, render_refusal
+from sublet.http.head import request_id_of
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.http.security_txt import SECURITY_TXT_PATH, security_txt
-from sublet.ids import new_request_id
 from sublet.metrics import METRICS_TYPE, Metrics
 from sublet.operations.call import Context
 from sublet.operations.operation import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Operation
@@ -151,7 +151,7 @@ def _with_headers(app: ASGIApp) -> ASGIApp:
                 headers = MutableHeaders(raw=message["headers"])
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
-                headers.setdefault("x-request-id", _request_id(Request(scope)))
+                headers.setdefault("x-request-id", request_id_of(Headers(scope=scope)))
             await send(message)
 
         await app(scope, receive, send_with_headers if scope["type"] == "http" else send)
@@ -225,17 +225,13 @@ def _wants_page(request: Request) -> bool:
 
 async def _answer_exception(request: Request, _error: Exception) -> Response:
     """Return the answer to an unexpected exception of a page, without details. Starlette then raises the exception, so that uvicorn logs it."""
-    request_id = _request_id(request)
+    request_id = request_id_of(request.headers)
     bind_contextvars(request_id=request_id)
     return _refusal_response(request, internal_error(request_id), request_id)
 
 
 def _refusal_response(request: Request, refusal: Refusal, request_id: str | None = None) -> Response:
     accept = request.headers.get("accept", "")
-    request_id = request_id or _request_id(request)
+    request_id = request_id or request_id_of(request.headers)
     status, headers, body = render_refusal(refusal, request_id, accept, DOCS_PATH)
     return Response(body, status_code=status, headers={**headers, "x-request-id": request_id})
-
-
-def _request_id(request: Request) -> str:
-    return accepted_request_id(request.headers.get("x-request-id")) or new_request_id()

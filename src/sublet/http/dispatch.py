@@ -27,17 +27,15 @@ from sublet.errors import (
     TokenInvalid,
 )
 from sublet.http.calls import Calls, FailureLimits, SentRequest
-from sublet.http.client import Clients
 from sublet.http.errors import (
     JSON_TYPE,
-    accepted_request_id,
     internal_error,
     names_media_type,
     refusal_headers,
     render_refusal,
     status_of,
 )
-from sublet.http.organization_header import read_organization
+from sublet.http.head import Clients, check_head, read_organization, request_id_of
 from sublet.http.read_body import (
     BodyTooSlow,
     is_declared_as,
@@ -45,10 +43,8 @@ from sublet.http.read_body import (
     parse_text,
     read_body,
 )
-from sublet.http.request_head import check_head
 from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import ENCODED_SECURITY_HEADERS
-from sublet.ids import new_request_id
 from sublet.operations.call import Context
 from sublet.operations.client import is_from_site, origin_refusal
 from sublet.operations.conditional import entity_tag, is_not_modified
@@ -106,7 +102,7 @@ class Resource:
         """Answer one request, count it and log it. An unexpected exception is logged in full and answered without details."""
         started = time.perf_counter()
         fields = Headers(scope=scope)
-        request_id = accepted_request_id(fields.get("x-request-id")) or new_request_id()
+        request_id = request_id_of(fields)
         request = _Request(
             scope=scope,
             receive=receive,

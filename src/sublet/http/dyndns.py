@@ -24,11 +24,9 @@ from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import Registrant
 from sublet.errors import Category, InternalError, MethodNotAllowed, Refusal, TokenMissing
 from sublet.http.calls import Calls, FailureLimits, SentRequest
-from sublet.http.client import Clients
-from sublet.http.errors import accepted_request_id, internal_error, refusal_headers, status_of
-from sublet.http.request_head import check_head
+from sublet.http.errors import internal_error, refusal_headers, status_of
+from sublet.http.head import Clients, check_head, request_id_of
 from sublet.http.request_log import LoggedRequest, choose_request_log
-from sublet.ids import new_request_id
 from sublet.operations.call import Context
 from sublet.operations.client import Client
 from sublet.operations.operation import Operation
@@ -76,7 +74,7 @@ class Dyndns:
 
     async def _respond(self, request: Request) -> Response:
         started = time.perf_counter()
-        request_id = accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
+        request_id = request_id_of(request.headers)
         bind_contextvars(request_id=request_id)
         client = self._clients.find(request.scope, request.headers)
         error = None

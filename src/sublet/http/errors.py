@@ -20,7 +20,6 @@ from sublet.errors import (
     UnsupportedMediaType,
     UriTooLong,
 )
-from sublet.secret import without_secrets
 
 STATUS_BY_CATEGORY: dict[Category, int] = {
     Category.MALFORMED: 400,
@@ -37,7 +36,6 @@ STATUS_BY_CATEGORY: dict[Category, int] = {
 JSON_TYPE = "application/json"
 PROBLEM_TYPE = "application/problem+json"
 _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def internal_error(request_id: str) -> InternalError:
@@ -59,12 +57,6 @@ _STATUS: dict[type[Refusal], int] = {
 def status_of(refusal: type[Refusal]) -> int:
     """Return the HTTP status of a kind of refusal."""
     return _STATUS.get(refusal) or STATUS_BY_CATEGORY[refusal.category]
-
-
-def accepted_request_id(text: str | None) -> str | None:
-    """Return a client's `X-Request-Id` if it has 1 to 64 characters of `A-Za-z0-9._-` and contains no token; otherwise None."""
-    is_accepted = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
-    return text if is_accepted else None
 
 
 def names_media_type(accept: str, wanted: str) -> bool:

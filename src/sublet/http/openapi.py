@@ -23,7 +23,7 @@ from sublet.errors import (
     Refusal,
 )
 from sublet.http.errors import JSON_TYPE, PROBLEM_TYPE, STATUS_BY_CATEGORY, status_of
-from sublet.http.organization_header import ORGANIZATION_HEADER
+from sublet.http.head import ORGANIZATION_HEADER
 from sublet.http.read_body import BODY_MAX_BYTES
 from sublet.operations.operation import (
     BASE_PATH,

@@ -19,13 +19,11 @@ from sublet.accounts.membership_store import list_memberships
 from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
-from sublet.http.client import Clients
 from sublet.http.docs_page import Document, render_reference
-from sublet.http.errors import accepted_request_id, internal_error
-from sublet.http.request_head import check_head
+from sublet.http.errors import internal_error
+from sublet.http.head import Clients, check_head, request_id_of
 from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.ids import new_request_id
 from sublet.operations.call import Context
 from sublet.operations.operation import BASE_PATH, DOCS_PATH, Operation
 from sublet.web import filters
@@ -96,7 +94,7 @@ class Console:
     async def _show_reference(self, request: Request) -> Response:
         reference = await asyncio.to_thread(lambda: self._reference)
         response = reference.answer(request, SECURITY_HEADERS | PAGE_HEADERS)
-        response.headers["x-request-id"] = _request_id(request)
+        response.headers["x-request-id"] = request_id_of(request.headers)
         return response
 
     @cached_property
@@ -133,7 +131,7 @@ class Console:
     def _handler(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             started = time.perf_counter()
-            request_id = _request_id(request)
+            request_id = request_id_of(request.headers)
             bind_contextvars(request_id=request_id)
             call = PageCall(
                 shared=self._shared,
@@ -225,10 +223,6 @@ class Console:
             response.raw_headers.insert(0, (b"set-cookie", call.headers["set-cookie"].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
-
-
-def _request_id(request: Request) -> str:
-    return accepted_request_id(request.headers.get("x-request-id")) or new_request_id()
 
 
 def _template_environment(site: Site, assets: Assets) -> jinja2.Environment:
