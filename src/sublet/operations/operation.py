@@ -244,7 +244,7 @@ class Operations:
     ) -> Callable[[FunctionT], FunctionT]:
         def declare(function: FunctionT) -> FunctionT:
             body, query, answer = _structs(function)
-            summary, _, description = inspect.cleandoc(function.__doc__ or "").partition("\n")
+            summary, _, description = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
             takes_cursor = query is not None and issubclass(query, PageQuery)
             found = Operation(
                 surface=self._surface,
@@ -252,7 +252,7 @@ class Operations:
                 path=path,
                 name=function.__name__.removesuffix("_"),
                 tag=self._tag,
-                summary=summary.removesuffix("."),
+                summary=" ".join(summary.split()).removesuffix("."),
                 description=" ".join(description.split()),
                 function=function,
                 answer=answer,
