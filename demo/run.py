@@ -6,6 +6,7 @@ It uses the operator's commands, so it is also an example of a first start.
 import io
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -187,6 +188,12 @@ def main() -> None:
     os.environ.setdefault("SUBLET_DATABASE_URL", f"sqlite:///{FOLDER}/sublet.db")
     http = os.environ.setdefault("SUBLET_HTTP_LISTEN", "127.0.0.1:8053")
     dns = os.environ.setdefault("SUBLET_DNS_LISTEN", "127.0.0.1:5300")
+    key_file = FOLDER / "update-key"
+    if not key_file.exists():
+        key_file.touch(mode=0o600)
+        key_file.write_text(secrets.token_hex(32))
+    os.environ.setdefault("SUBLET_UPDATE_KEY_FILE", str(key_file))
+    os.environ.setdefault("SUBLET_UPDATE_LISTEN", "127.0.0.1:5301")
     os.environ.setdefault("SUBLET_SIGNUP", "open")
     os.environ.setdefault("SUBLET_MAIL_TRANSPORT", "print")
     sublet("init")

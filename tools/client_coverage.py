@@ -20,6 +20,10 @@ PAGE = ROOT / "docs/clients.md"
 SUBLETCTL = "subletctl"
 NOT_IN_SUBLETCTL = {
     "challenge": "proof of work, which a page in a browser solves",
+    **dict.fromkeys(
+        ("list_update_keys", "create_update_key", "revoke_update_key"),
+        "once, with the request of docs/certificates.md",
+    ),
 }
 """The operations without a command, each with its reason."""
 SOURCES = {

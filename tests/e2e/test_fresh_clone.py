@@ -122,6 +122,7 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     settings = {
         "SUBLET_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DNS_LISTEN": f"127.0.0.1:{free_port()}",
+        "SUBLET_UPDATE_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/demo.db",
     }
     command = [sys.executable, str(ROOT / "demo" / "run.py")]

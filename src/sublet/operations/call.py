@@ -55,6 +55,8 @@ class Context:
     """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that a read needs no write."""
     used_sessions: dict[int, Use] = field(default_factory=dict)
     """The last use of each session whose stored `last_used_at` is outdated, by id."""
+    update_secret: Secret | None = None
+    """The secret from which the secrets of update keys are derived; None if the service doesn't accept DNS UPDATE."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
     served_waiter: ServedWaiter = field(default_factory=ServedWaiter)

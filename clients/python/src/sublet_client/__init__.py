@@ -141,6 +141,8 @@ if TYPE_CHECKING:
         Token,
         TokenDetail,
         Transfer,
+        UpdateKey,
+        UpdateKeySecretAnswer,
         Usage,
         User,
     )
@@ -278,6 +280,8 @@ __all__ = (
     "Unavailable",
     "UnexpectedAnswer",
     "UnsupportedMediaType",
+    "UpdateKey",
+    "UpdateKeySecretAnswer",
     "Usage",
     "User",
     "ValidationFailed",

@@ -1,0 +1,426 @@
+"""DNS UPDATE with TSIG over the real service, by nsupdate and by hand (docs/certificates.md)."""
+
+import base64
+import random
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import dns.flags
+import dns.message
+import dns.name
+import dns.query
+import dns.rcode
+import dns.tsig
+import dns.update
+import pytest
+
+from support.error_triggers import new_user, unused_name
+from support.free_ports import free_port
+from support.open_registry import opened
+from support.programs import find_program
+from support.repetitions import share
+from support.running_service import Registrant, RunningService
+
+SECRET = "0123456789abcdef0123456789abcdef"
+MALFORMED = share(500, whole=10_000)
+
+
+@dataclass(frozen=True)
+class Key:
+    """An update key of a name."""
+
+    id: int
+    fqdn: str
+    name: str
+    secret: str
+
+    def ring(self, secret: str = "") -> dns.tsig.Key:
+        return dns.tsig.Key(self.name, secret or self.secret, "hmac-sha256")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("updates")
+    (folder / "key").write_text(SECRET)
+    with opened(
+        folder,
+        free_quota=200,
+        update_key_file=str(folder / "key"),
+        update_listen=f"127.0.0.1:{free_port()}",
+    ) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def user(shop: RunningService) -> Registrant:
+    return new_user(shop)
+
+
+def port(shop: RunningService) -> int:
+    return int(shop.settings.update_listen.rpartition(":")[2])
+
+
+def new_key(shop: RunningService, user: Registrant, fqdn: str = "", **members: Any) -> Key:
+    if not fqdn:
+        fqdn = unused_name("records.test")
+        shop.register(user, fqdn)
+    answer = shop.call(user, "POST", f"/subdomains/{fqdn}/update-keys", members)
+    assert answer.status_code == 201, answer.text
+    key = answer.json()["update_key"]
+    return Key(key["id"], fqdn, key["key_name"], answer.json()["secret"])
+
+
+def records(shop: RunningService, user: Registrant, key: Key) -> dict[tuple[str, str], list[str]]:
+    found = shop.call(user, "GET", f"/subdomains/{key.fqdn}/records").json()["records"]
+    return {(each["name"], each["type"]): each["values"] for each in found}
+
+
+def nsupdate(shop: RunningService, key: Key, *lines: str, zone: str = "", tcp: bool = False) -> str:
+    """Run nsupdate with a script; return what it says, empty if the update was accepted."""
+    script = [f"server 127.0.0.1 {port(shop)}", *([f"zone {zone}"] if zone else []), *lines, "send", ""]
+    done = subprocess.run(
+        [find_program("nsupdate"), "-y", f"hmac-sha256:{key.name}:{key.secret}", *(["-v"] if tcp else [])],
+        input="\n".join(script), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def send(shop: RunningService, message: dns.message.Message, *, tcp: bool = True) -> dns.message.Message:
+    ask = dns.query.tcp if tcp else dns.query.udp
+    return ask(message, "127.0.0.1", port=port(shop), timeout=30)
+
+
+def update_of(key: Key, zone: str = "") -> dns.update.UpdateMessage:
+    return dns.update.UpdateMessage(zone or key.fqdn, keyring=key.ring())
+
+
+def test_nsupdate_adds_and_deletes(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    fqdn = key.fqdn
+    challenge = f"_acme-challenge.{fqdn}"
+    assert (
+        nsupdate(shop, key, f'update add {challenge} 120 TXT "one"', f'update add {challenge} 120 TXT "two"')
+        == ""
+    )
+    assert sorted(shop.dig(challenge, "TXT", "+short").split()) == ['"one"', '"two"']
+    assert nsupdate(shop, key, f'update delete {challenge} TXT "one"', zone=fqdn, tcp=True) == ""
+    assert records(shop, user, key) == {("_acme-challenge", "TXT"): ['"two"']}
+    domain = fqdn.partition(".")[2]
+    assert (
+        nsupdate(
+            shop,
+            key,
+            f"update add {fqdn} 5 A 8.8.4.4",
+            f"update add www.{fqdn} 300 CNAME x.example.",
+            zone=domain,
+        )
+        == ""
+    )
+    assert shop.call(user, "GET", f"/subdomains/{fqdn}/records?name=@").json()["records"][0]["ttl"] == 60
+    assert nsupdate(shop, key, f"update delete {challenge}", f"update delete {fqdn} A") == ""
+    assert records(shop, user, key) == {("www", "CNAME"): ["x.example."]}
+    assert (
+        nsupdate(
+            shop, key, f"update add www.{fqdn} 300 A 8.8.4.4", f"update add www.{fqdn} 300 CNAME y.example."
+        )
+        == ""
+    )
+    assert records(shop, user, key) == {("www", "CNAME"): ["y.example."]}
+
+
+def test_every_prerequisite(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    fqdn = key.fqdn
+    assert nsupdate(shop, key, f"update add {fqdn} 300 A 8.8.4.4", f"update add {fqdn} 300 A 8.8.8.8") == ""
+    add = f'update add {fqdn} 300 TXT "x"'
+    for line, error in (
+        (f"prereq nxdomain {fqdn}", "YXDOMAIN"),
+        (f"prereq yxdomain none.{fqdn}", "NXDOMAIN"),
+        (f"prereq nxrrset {fqdn} A", "YXRRSET"),
+        (f"prereq yxrrset {fqdn} AAAA", "NXRRSET"),
+        (f"prereq yxrrset {fqdn} A 8.8.4.4", "NXRRSET"),
+    ):
+        assert error in nsupdate(shop, key, line, add), line
+    assert list(records(shop, user, key)) == [("@", "A")]
+    both = (f"prereq yxrrset {fqdn} A 8.8.8.8", f"prereq yxrrset {fqdn} A 8.8.4.4")
+    rest = (
+        f"prereq yxdomain {fqdn}",
+        f"prereq nxdomain none.{fqdn}",
+        f"prereq yxrrset {fqdn} A",
+        f"prereq nxrrset {fqdn} AAAA",
+    )
+    assert nsupdate(shop, key, *both, *rest, add) == ""
+    assert list(records(shop, user, key)) == [("@", "A"), ("@", "TXT")]
+
+
+def test_one_message_is_one_transaction(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    good = f"update add {key.fqdn} 300 A 8.8.4.4"
+    for bad in (
+        f"update add www.{key.fqdn} 300 A 10.0.0.1",
+        f"update add www.{key.fqdn} 300 NS ns1.provider.example.",
+        f"update add none.{key.fqdn.partition('.')[2]} 300 A 8.8.4.4",
+    ):
+        assert "REFUSED" in nsupdate(shop, key, good, bad, zone=key.fqdn.partition(".")[2]), bad
+        assert records(shop, user, key) == {}, bad
+    outside = update_of(key)
+    outside.add("www.example.org.", 300, "A", "8.8.4.4")
+    assert send(shop, outside).rcode() == dns.rcode.NOTZONE
+    assert send(shop, update_of(key, "example.org")).rcode() == dns.rcode.NOTAUTH
+
+
+def test_wrong_keys(shop: RunningService, user: Registrant) -> None:
+    key, other = new_key(shop, user), new_key(shop, user)
+    add = f"update add {key.fqdn} 300 A 8.8.4.4"
+    wrong = Key(key.id, key.fqdn, key.name, base64.b64encode(b"x" * 32).decode())
+    assert "BADSIG" in nsupdate(shop, wrong, add, zone=key.fqdn)
+    unknown = Key(0, key.fqdn, f"key999999.{key.fqdn}", key.secret)
+    assert "BADSIG" in nsupdate(shop, unknown, add, zone=key.fqdn)
+    nobody = Key(0, key.fqdn, "some.other.name", key.secret)
+    assert "BADKEY" in nsupdate(shop, nobody, add, zone=key.fqdn)
+    assert "REFUSED" in nsupdate(shop, other, add, zone=key.fqdn.partition(".")[2])
+    assert "NOTAUTH" in nsupdate(shop, other, add, zone=key.fqdn)
+    unsigned = dns.update.UpdateMessage(key.fqdn)
+    unsigned.add(f"{key.fqdn}.", 300, "A", "8.8.4.4")
+    for tcp in (True, False):
+        assert send(shop, unsigned, tcp=tcp).rcode() == dns.rcode.REFUSED
+    shop.call(user, "DELETE", f"/subdomains/{key.fqdn}/update-keys/{key.id}")
+    assert "BADKEY" in nsupdate(shop, key, add, zone=key.fqdn)
+    assert records(shop, user, key) == {}
+
+
+def test_a_leaked_key_of_certificates_changes_nothing_else(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user, record_names=["_acme-challenge", "_acme-challenge.*"])
+    full = new_key(shop, user, key.fqdn)
+    fqdn = key.fqdn
+    assert (
+        nsupdate(shop, full, f"update add {fqdn} 300 A 8.8.4.4", f"update add www.{fqdn} 300 A 8.8.4.4") == ""
+    )
+    before = records(shop, user, key)
+    for line in (
+        f"update add {fqdn} 300 A 8.8.8.8",
+        f"update delete {fqdn} A 8.8.4.4",
+        f"update delete {fqdn} A",
+        f"update delete www.{fqdn}",
+        f"update add x_acme-challenge.{fqdn} 300 TXT x",
+        f"update add *.{fqdn} 300 TXT x",
+    ):
+        assert "REFUSED" in nsupdate(shop, key, line, f"update add _acme-challenge.{fqdn} 60 TXT x"), line
+        assert records(shop, user, key) == before, line
+    for owner in ("_acme-challenge", "_acme-challenge.www"):
+        assert nsupdate(shop, key, f"update add {owner}.{fqdn} 60 TXT x") == ""
+
+
+def test_replayed_and_late_messages(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    first = update_of(key)
+    first.replace(f"{key.fqdn}.", 300, "A", "8.8.4.4")
+    wire = first.to_wire()
+    for _ in range(2):
+        assert exchange(shop, wire).rcode() == dns.rcode.NOERROR
+    second = update_of(key)
+    second.replace(f"{key.fqdn}.", 300, "A", "8.8.8.8")
+    assert send(shop, second).rcode() == dns.rcode.NOERROR
+    assert exchange(shop, wire).rcode() == dns.rcode.NOERROR
+    assert records(shop, user, key) == {("@", "A"): ["8.8.8.8"]}
+    for late in (-400, 400):
+        message = update_of(key)
+        message.delete(f"{key.fqdn}.")
+        answer = exchange(shop, signed_at(message, time.time() + late))
+        assert (answer.rcode(), answer.tsig_error) == (dns.rcode.NOTAUTH, dns.rcode.BADTIME)
+        assert len(answer.tsig[0].other) == 6  # type: ignore[index]
+    assert records(shop, user, key) == {("@", "A"): ["8.8.8.8"]}
+
+
+def signed_at(message: dns.message.Message, instant: float) -> bytes:
+    """Return a message that is signed at another time."""
+    real = time.time
+    time.time = lambda: instant  # dnspython has no other way
+    try:
+        return message.to_wire()
+    finally:
+        time.time = real
+
+
+def exchange(shop: RunningService, wire: bytes) -> dns.message.Message:
+    """Send octets over TCP; return the response, whose signature isn't checked."""
+    with socket.create_connection(("127.0.0.1", port(shop)), timeout=60) as connection:
+        connection.sendall(len(wire).to_bytes(2, "big") + wire)
+        length = int.from_bytes(receive(connection, 2), "big")
+        return dns.message.from_wire(receive(connection, length), keyring=False)
+
+
+def receive(connection: socket.socket, count: int) -> bytes:
+    octets = b""
+    while len(octets) < count:
+        piece = connection.recv(count - len(octets))
+        assert piece, "the connection was closed"
+        octets += piece
+    return octets
+
+
+def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    assert (
+        nsupdate(
+            shop, key, f"update add www.{key.fqdn} 300 A 8.8.4.4", f'update add {key.fqdn} 300 TXT "a b"'
+        )
+        == ""
+    )
+    words = [
+        "dig",
+        "@127.0.0.1",
+        "-p",
+        str(port(shop)),
+        "-y",
+        f"hmac-sha256:{key.name}:{key.secret}",
+        "+nocmd",
+        "+nostats",
+    ]
+    said = subprocess.run(
+        [*words, key.fqdn, "AXFR"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    found = [
+        line.split()[3]
+        for line in said.splitlines()
+        if line and not line.startswith(";") and "TSIG" not in line.split()
+    ]
+    assert found == ["SOA", "TXT", "A", "SOA"], said
+    said = subprocess.run(
+        [*words, "records.test", "AXFR"], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert "Transfer failed" in said
+    query = dns.message.make_query(key.fqdn, "AXFR")
+    assert send(shop, query).rcode() == dns.rcode.REFUSED
+
+
+def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    over_udp = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"), tcp=False)
+    assert over_udp.flags & dns.flags.TC
+    assert not over_udp.answer
+    below = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"))
+    assert (below.rcode(), below.answer, below.authority[0].name) == (
+        0,
+        [],
+        dns.name.from_text("records.test"),
+    )
+    at = send(shop, dns.message.make_query("records.test", "SOA"))
+    assert at.flags & dns.flags.AA
+    assert at.answer[0].name == dns.name.from_text("records.test")
+    for name, rdtype in (("example.org", "SOA"), (key.fqdn, "A"), ("records.test", "AXFR")):
+        assert send(shop, dns.message.make_query(name, rdtype)).rcode() == dns.rcode.REFUSED
+
+
+def test_malformed_messages_change_nothing(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    assert nsupdate(shop, key, f"update add {key.fqdn} 300 A 8.8.4.4") == ""
+    before = records(shop, user, key)
+    message = update_of(key)
+    message.present(f"{key.fqdn}.", "A")
+    message.delete(f"{key.fqdn}.")
+    message.add(f"www.{key.fqdn}.", 300, "TXT", "x")
+    wire = message.to_wire()
+    source = random.Random(7)  # noqa: S311 - the same messages each time
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect(("127.0.0.1", port(shop)))
+        client.settimeout(60)
+        for _ in range(MALFORMED):
+            sent = mutated(wire, source)
+            client.send(sent)
+            if len(sent) < 12 or sent[2] & 0x80:
+                continue
+            answer = client.recv(65_535)
+            # An answer to a late copy that an earlier message made has another id, so nothing waits for it.
+            assert answer[:2] == sent[:2]
+            assert len(answer) <= len(sent), "an unsigned answer is longer than its message"
+            assert answer[3] & 0xF != dns.rcode.SERVFAIL, sent.hex()
+            assert answer[3] & 0xF != dns.rcode.NOERROR or sent == wire, sent.hex()
+    assert records(shop, user, key) == before
+    assert send(shop, message).rcode() == dns.rcode.NOERROR
+
+
+def mutated(wire: bytes, source: random.Random) -> bytes:
+    """Return a message with some octets changed, removed or added, or random octets."""
+    octets = bytearray(wire)
+    kind = source.randrange(5)
+    if kind == 0:
+        return source.randbytes(source.randrange(200))
+    if kind == 1:
+        return bytes(octets[: source.randrange(len(octets))])
+    if kind == 2:
+        return bytes(octets) + source.randbytes(source.randrange(1, 50))
+    for _ in range(source.randrange(1, 5)):
+        place = source.randrange(2, 12) if kind == 3 else source.randrange(12, len(octets))
+        octets[place] ^= source.randrange(1, 256)
+    return bytes(octets)
+
+
+def test_each_section_is_checked(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    origin = f"{key.fqdn}."
+    for section, rdclass, rdtype, ttl, rdata in (
+        ("prerequisite", 255, 255, 1, b""),
+        ("prerequisite", 254, 1, 1, b""),
+        ("prerequisite", 1, 1, 1, b"\x08\x08\x04\x04"),
+        ("prerequisite", 255, 1, 0, b"\x08\x08\x04\x04"),
+        ("prerequisite", 1, 252, 0, b""),
+        ("update", 255, 1, 1, b""),
+        ("update", 254, 1, 1, b"\x08\x08\x04\x04"),
+        ("update", 255, 252, 0, b""),
+        ("update", 255, 1, 0, b"\x08\x08\x04\x04"),
+        ("update", 1, 255, 60, b""),
+    ):
+        counts = (1, 1, 0, 0) if section == "prerequisite" else (1, 0, 1, 0)
+        name = dns.name.from_text(origin).to_wire()
+        assert name is not None
+        record = name + struct.pack("!HHIH", rdtype, rdclass, ttl, len(rdata)) + rdata
+        wire = struct.pack("!HHHHHH", 1, 5 << 11, *counts) + name + struct.pack("!HH", 6, 1) + record
+        assert exchange(shop, signed(wire, key)).rcode() == dns.rcode.FORMERR, (section, rdclass, rdtype, ttl)
+
+
+def signed(wire: bytes, key: Key) -> bytes:
+    """Return a message of octets with a signature."""
+    empty = dns.message.Message(id=1)
+    empty.use_tsig(key.ring())
+    assert empty.tsig is not None
+    rdata, _ = dns.tsig.sign(wire, key.ring(), empty.tsig[0], int(time.time()), b"")  # type: ignore[no-untyped-call]
+    owner, octets = dns.name.from_text(key.name).to_wire(), rdata.to_wire()
+    assert owner is not None
+    record = owner + struct.pack("!HHIH", 250, 255, 0, len(octets)) + octets
+    return bytes(wire[:10] + struct.pack("!H", 1) + wire[12:] + record)
+
+
+def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    token = shop.issue_token(user.email, "records:write")
+    path = f"/subdomains/{key.fqdn}/records"
+
+    def by_update(number: int) -> None:
+        message = update_of(key)
+        message.add(f"u{number}.{key.fqdn}.", 300, "A", "8.8.4.4")
+        assert send(shop, message).rcode() == dns.rcode.NOERROR
+
+    def by_api(number: int) -> None:
+        body = {"records": [{"name": f"a{number}", "type": "A", "values": ["8.8.4.4"]}]}
+        assert shop.call(user, "PATCH", path, body).status_code == 200
+
+    def by_dyndns(number: int) -> None:
+        url = shop.base_url.removesuffix("/api/v1") + "/nic/update"
+        query = {"hostname": f"d{number}.{key.fqdn}", "myip": "8.8.4.4"}
+        assert shop.client.get(url, params=query, auth=("none", token)).text == "good 8.8.4.4\n"
+
+    with ThreadPoolExecutor(6) as pool:
+        list(
+            pool.map(
+                lambda each: each[0](each[1]),
+                [(by, n) for n in range(8) for by in (by_update, by_api, by_dyndns)],
+            )
+        )
+    assert {owner for owner, _ in records(shop, user, key)} == {f"{by}{n}" for by in "uad" for n in range(8)}
