@@ -30,13 +30,20 @@ class Reply(Protocol):
 class Listener:
     """Sockets on any number of addresses. `reply` answers the messages. Over TCP a message has at most `message_bytes_max` octets.
 
+    Over UDP `reply` gets at most `udp_batch_max` messages at once, whose responses wait for each other.
     A listener that `is_shared` lets other processes of this user listen on the same address, and the kernel divides the clients.
     """
 
     def __init__(
-        self, reply: Reply, *, message_bytes_max: int = QUERY_BYTES_MAX, is_shared: bool = False
+        self,
+        reply: Reply,
+        *,
+        message_bytes_max: int = QUERY_BYTES_MAX,
+        udp_batch_max: int = QUERIES_AT_ONCE,
+        is_shared: bool = False,
     ) -> None:
         self._reply = reply
+        self._udp_batch_max = udp_batch_max
         self._is_shared = is_shared
         self._udp: list[_UdpEndpoint] = []
         self._tcp = TcpServer(partial(reply, over_tcp=True), message_bytes_max)
@@ -57,7 +64,7 @@ class Listener:
         bound_port: int = tcp_socket.getsockname()[1]
         try:
             _, endpoint = await loop.create_datagram_endpoint(
-                lambda: _UdpEndpoint(self._reply), sock=udp_socket
+                lambda: _UdpEndpoint(self._reply, self._udp_batch_max), sock=udp_socket
             )
             self._udp.append(endpoint)
             await self._tcp.listen(tcp_socket)
@@ -78,8 +85,9 @@ class Listener:
 class _UdpEndpoint(asyncio.DatagramProtocol):
     """A UDP socket. Each task answers one batch, the queries that arrived before the task starts."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Reply, batch_max: int) -> None:
         self._reply = reply
+        self._batch_max = batch_max
         self._tasks: set[asyncio.Task[None]] = set()
         self._next_batch: list[tuple[bytes, tuple[Any, ...]]] = []
         self._query_count = 0
@@ -97,7 +105,7 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
         if self._query_count >= UDP_QUERIES_MAX:
             return
         self._query_count += 1
-        if not self._next_batch or len(self._next_batch) == QUERIES_AT_ONCE:
+        if not self._next_batch or len(self._next_batch) == self._batch_max:
             self._next_batch = []
             task = asyncio.create_task(self._serve(self._next_batch))
             self._tasks.add(task)

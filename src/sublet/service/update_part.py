@@ -34,7 +34,7 @@ async def updates_accepted(context: Context) -> AsyncIterator[tuple[str, int] | 
         context, context.update_secret, on_answer=lambda rcode: answered.labels(rcode).inc()
     )
     host, port = parse_listen("update_listen", settings.update_listen)
-    listener = Listener(server.reply, message_bytes_max=MESSAGE_BYTES_MAX, is_shared=True)
+    listener = Listener(server.reply, message_bytes_max=MESSAGE_BYTES_MAX, udp_batch_max=1, is_shared=True)
     try:
         port = await listener.start(host, port)
     except OSError as error:

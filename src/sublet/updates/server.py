@@ -23,6 +23,7 @@ from sublet.accounts.authenticate import authenticate_update_key
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
 from sublet.dns.names import ancestors
+from sublet.dns.records import owner_of
 from sublet.dns.wire import HEADER_BYTES
 from sublet.errors import Category, Refusal
 from sublet.ids import new_request_id
@@ -35,8 +36,8 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domains_among
 from sublet.secret import Secret
 from sublet.sign_in.model import Site
+from sublet.subdomains.api import wait_for_publication
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.records.rule import full_owner
 from sublet.subdomains.records.update import (
     UpdateError,
     check_sections,
@@ -55,8 +56,8 @@ from sublet.updates.wire import (
 
 SOA_TIMES = (3600, 600, 1_209_600, 60)
 """Refresh, retry, expire and minimum of the SOA records, in seconds. Only the name servers' own SOA records count for resolvers."""
-AT_ONCE_MAX = 16
-"""The maximum number of messages of a process that are handled at the same time."""
+UDP_BYTES_MAX = 1_232
+"""The maximum length of a message over UDP, as clients that know EDNS send it. Longer ones need a connection, so that their sender is known."""
 log = structlog.get_logger()
 
 
@@ -81,7 +82,8 @@ class UpdateServer:
         self._context = context
         self._server_secret = server_secret
         self._on_answer = on_answer
-        self._turn = asyncio.Semaphore(AT_ONCE_MAX)
+        # Parsing is long work for some messages. One at a time in a thread leaves the API half of the processor's time.
+        self._parsing = asyncio.Lock()
 
     async def reply(
         self, wires: Sequence[bytes], hosts: Sequence[str], /, *, over_tcp: bool
@@ -95,28 +97,27 @@ class UpdateServer:
     async def _respond(self, wire: bytes, host: str, *, over_tcp: bool) -> bytes | None:
         if len(wire) < HEADER_BYTES or wire[2] & 0x80:
             return None
-        async with self._turn:
-            try:
-                response = await self._answer(wire, host, over_tcp=over_tcp)
-            except BadMessageError as bad:
-                response = bad.wire
-            except UpdateError as error:  # of an unsigned message
-                response = header_response(wire, error.rcode)
-            except Refusal as refusal:  # of a limit of the address
-                response = header_response(wire, _rcode_of(refusal))
-            except Exception:
-                log.exception("fault", part="updates")
-                response = header_response(wire, dns.rcode.SERVFAIL)
+        try:
+            response = await self._answer(wire, host, over_tcp=over_tcp)
+        except BadMessageError as bad:
+            response = bad.wire
+        except UpdateError as error:  # of an unsigned message
+            response = header_response(wire, error.rcode)
+        except Refusal as refusal:  # of a limit of the address
+            response = header_response(wire, _rcode_of(refusal))
+        except Exception:
+            log.exception("fault", part="updates")
+            response = header_response(wire, dns.rcode.SERVFAIL)
         self._on_answer(dns.rcode.to_text(dns.rcode.Rcode(response[3] & 0xF)))
         return response
 
     async def _answer(self, wire: bytes, host: str, *, over_tcp: bool) -> bytes:
-        for policy, key in ((ADDRESS, address_key(host)), (NETWORK, network_key(host))):
-            if key and network_key(host):
-                await self._context.rate_limiter.count(policy, key)
-        now = self._context.db.now()
-        # Parsing is long work for some messages, and must not hold up the requests of the API.
-        read = await asyncio.to_thread(read_message, wire, self._secret_of, now)
+        if over_tcp:
+            await self._count_address(host)
+        elif len(wire) > UDP_BYTES_MAX:
+            raise UpdateError(dns.rcode.REFUSED)
+        async with self._parsing:
+            read = await asyncio.to_thread(read_message, wire, self._secret_of, self._context.db.now())
         if read.key_name is None:
             return await self._answer_unsigned(wire, read.message, over_tcp=over_tcp)
         registrant = await self._authenticate(read)
@@ -129,6 +130,12 @@ class UpdateServer:
             log.info("update_refused", key=read.key_name, error=refusal.code, reason=refusal.message)
             response.set_rcode(_rcode_of(refusal))
         return write_response(response)
+
+    async def _count_address(self, host: str) -> None:
+        """Count a message against the limits of its address, which are the API's. A source over UDP may be forged to use up those of others."""
+        if network := network_key(host):
+            await self._context.rate_limiter.count(ADDRESS, address_key(host))
+            await self._context.rate_limiter.count(NETWORK, network)
 
     def _secret_of(self, name: str) -> bytes | None:
         return None if parse_key_name(name) is None else derive_secret(self._server_secret, name)
@@ -191,8 +198,7 @@ class UpdateServer:
         check_sections(message)
         call = self._call(host, registrant, (message.mac or b"").hex(), hashlib.sha256(wire).hexdigest())
         done = await write_once(call, update_records, call.actor(), fqdn, message)
-        wait_seconds = self._context.settings.publish_wait_ms / 1000
-        await self._context.publication_waiter.wait(done.outcome.id, wait_seconds)
+        await wait_for_publication(call, done)
 
     def _call(self, host: str, registrant: Registrant, mac: str, digest: str) -> Call[None, None]:
         """Return a message as a call. Its idempotency key is its MAC, so a message that is sent again changes nothing."""
@@ -271,9 +277,7 @@ def _list_records(tx: Tx, actor: object, fqdn: str) -> list[dns.rrset.RRset]:
     assert platform_domain is not None  # noqa: S101 - each name has a platform domain
     soa = _soa(fqdn, platform_domain, subdomain.generation)
     found = [
-        dns.rrset.from_text(
-            f"{full_owner(fqdn, each.name)}.", each.ttl_seconds, "IN", each.type, *each.values
-        )
+        dns.rrset.from_text(f"{owner_of(each.name, fqdn)}.", each.ttl_seconds, "IN", each.type, *each.values)
         for each in subdomain.records
     ]
     return [soa, *found, soa]

@@ -13,7 +13,6 @@ import dns.opcode
 import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
-import dns.rdtypes.ANY.TSIG
 import dns.tsig
 import dns.wire
 
@@ -23,6 +22,7 @@ MESSAGE_BYTES_MAX: Final = 16_384
 RECORDS_MAX: Final = 1_000
 """The maximum number of records in a message, because the work to parse it grows with them."""
 FUDGE_SECONDS: Final = 300
+"""The maximum difference of the clocks. A message may ask for less."""
 ALGORITHM: Final = dns.tsig.HMAC_SHA256
 DeriveSecret = Callable[[str], bytes | None]
 """Returns the secret of the key with this name in lower case, without the final dot; None if no key has such a name."""
@@ -39,17 +39,10 @@ class BadMessageError(Exception):
 
 
 class ReadMessage(NamedTuple):
-    """A message that was read. `key_name` is the name of the key that signed it, in lower case without the final dot; None if it is unsigned."""
+    """A message. `key_name` is the key that signed it, in lower case without the final dot; None if it is unsigned."""
 
     message: dns.message.Message
     key_name: str | None
-
-
-class _Layout(NamedTuple):
-    """What the parsed message lacks: where the last record begins, and whether TTLs are 0 that must be (sections 2.4 and 2.5)."""
-
-    last_record_at: int
-    has_wrong_ttl: bool
 
 
 def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> ReadMessage:
@@ -59,48 +52,51 @@ def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> Rea
         BadMessageError: the message is malformed (FORMERR), or its TSIG is wrong (NOTAUTH with BADKEY, BADSIG or BADTIME).
     """
     try:
-        layout = _scan(wire)
+        last_record_at = _scan(wire)
         message = dns.message.from_wire(wire, keyring=False)
-    except (dns.exception.DNSException, ValueError, struct.error):
-        raise BadMessageError(header_response(wire, dns.rcode.FORMERR)) from None
     except Exception:  # noqa: BLE001 - dnspython parses hostile octets here
         raise BadMessageError(header_response(wire, dns.rcode.FORMERR)) from None
-    if layout.has_wrong_ttl and message.opcode() == dns.opcode.UPDATE:
-        raise BadMessageError(header_response(wire, dns.rcode.FORMERR))
     if message.tsig is None:
         return ReadMessage(message, None)
-    return ReadMessage(message, _check_signature(wire, message, layout.last_record_at, derive_secret, now))
+    return ReadMessage(message, _check_signature(wire, message, last_record_at, derive_secret, now))
 
 
-def _scan(wire: bytes) -> _Layout:
-    """Walk over the records.
+def _scan(wire: bytes) -> int:
+    """Return where the last record begins, which dnspython doesn't tell, and check what it ignores.
 
     Raises:
-        ValueError, struct.error, DNSException: the message is malformed, or has more than `RECORDS_MAX` records.
+        ValueError, struct.error, DNSException: the message is malformed, has more than `RECORDS_MAX` records, a TTL isn't 0
+            that must be (RFC 2136, sections 2.4 and 2.5), or a TSIG has another class than ANY (RFC 8945, section 4.2).
     """
     _, flags, *counts = struct.unpack_from("!HHHHHH", wire)
     if sum(counts) > RECORDS_MAX or flags & dns.flags.QR:
         raise ValueError
+    is_update = dns.opcode.from_flags(flags) == dns.opcode.UPDATE
     parser = dns.wire.Parser(wire, HEADER_BYTES)
     for _ in range(counts[0]):
         parser.get_name(decompress=True)
         parser.get_struct("!HH")
-    record_at, has_wrong_ttl = parser.current, False
-    for section in (1, 2, 3):
-        for _ in range(counts[section]):
+    record_at = parser.current
+    for section, count in enumerate(counts[1:], 1):
+        for _ in range(count):
             record_at = parser.current
             parser.get_name(decompress=True)
-            _, rdclass, ttl, octets = parser.get_struct("!HHIH")
+            rdtype, rdclass, ttl, octets = parser.get_struct("!HHIH")
             parser.get_bytes(octets)
-            is_zero = section == 1 or (section == 2 and rdclass in _CLASS_ANY_OR_NONE)
-            has_wrong_ttl |= is_zero and ttl != 0
-    return _Layout(record_at, has_wrong_ttl)
+            if rdtype == dns.rdatatype.TSIG and (rdclass, ttl) != (dns.rdataclass.ANY, 0):
+                raise ValueError
+            if is_update and ttl and (section == 1 or (section == 2 and rdclass in _CLASS_ANY_OR_NONE)):
+                raise ValueError
+    return record_at
 
 
 def _check_signature(
     wire: bytes, message: dns.message.Message, tsig_at: int, derive_secret: DeriveSecret, now: datetime
 ) -> str:
-    """Return the name of the key that signed a message, and have the response signed with it."""
+    """Return the name of the key that signed a message, and have the response signed with it.
+
+    The signature is checked before the time (RFC 8945, section 5.2), so that only holders of a key get signed responses.
+    """
     assert message.tsig is not None  # noqa: S101 - the caller looked
     owner, tsig = message.tsig.name, message.tsig[0]
     name = owner.to_text(omit_final_dot=True).lower()
@@ -109,14 +105,12 @@ def _check_signature(
         raise BadMessageError(tsig_error_response(message, dns.rcode.BADKEY, now))
     key = dns.tsig.Key(owner, secret, ALGORITHM)
     try:
-        dns.tsig.validate(  # type: ignore[no-untyped-call]
-            wire, key, owner, tsig, int(now.timestamp()), b"", tsig_at
-        )
-    except dns.tsig.BadTime:
-        raise BadMessageError(_bad_time_response(message, key, now)) from None
+        dns.tsig.validate(wire, key, owner, tsig, tsig.time_signed, b"", tsig_at)  # type: ignore[no-untyped-call]
     except dns.exception.DNSException:
         raise BadMessageError(tsig_error_response(message, dns.rcode.BADSIG, now)) from None
     message.keyring = key
+    if abs(now.timestamp() - tsig.time_signed) > min(tsig.fudge, FUDGE_SECONDS):
+        raise BadMessageError(_bad_time_response(message, key, now))
     return name
 
 
@@ -138,30 +132,16 @@ def write_response(response: dns.message.Message) -> bytes:
 def tsig_error_response(message: dns.message.Message, error: dns.rcode.Rcode, now: datetime) -> bytes:
     """Return the response NOTAUTH with an unsigned TSIG record with an error (RFC 8945, section 5.3.2)."""
     assert message.tsig is not None  # noqa: S101 - the caller looked
-    owner, sent = message.tsig.name, message.tsig[0]
     signed_at = int(now.timestamp())
-    rdata = dns.rdtypes.ANY.TSIG.TSIG(  # type: ignore[no-untyped-call]
-        dns.rdataclass.ANY,
-        dns.rdatatype.TSIG,
-        sent.algorithm,
-        signed_at,
-        FUDGE_SECONDS,
-        b"",
-        message.id,
-        error,
-        b"",
-    ).to_wire()
-    name = owner.to_wire()
-    assert rdata is not None  # noqa: S101 - without a file `to_wire` returns octets
-    assert name is not None  # noqa: S101 - as above
+    tsig = message.tsig[0].replace(time_signed=signed_at, mac=b"", error=error, other=b"")
+    name, rdata = message.tsig.name.to_wire() or b"", bytes(tsig.to_wire())
     record = name + struct.pack("!HHIH", dns.rdatatype.TSIG, dns.rdataclass.ANY, 0, len(rdata)) + rdata
-    flags = dns.flags.QR | (message.opcode() << 11) | dns.rcode.NOTAUTH
+    flags = dns.flags.QR | dns.opcode.to_flags(message.opcode()) | dns.rcode.NOTAUTH
     return struct.pack("!HHHHHH", message.id, flags, 0, 0, 0, 1) + record
 
 
 def _bad_time_response(message: dns.message.Message, key: dns.tsig.Key, now: datetime) -> bytes:
-    """Return the response NOTAUTH with BADTIME, which is signed and tells the time of this service (section 5.2.3)."""
-    message.keyring = key
+    """Return the response NOTAUTH with BADTIME, which is signed and tells the service's time (RFC 8945, section 5.2.3)."""
     response = dns.message.make_response(message)
     response.set_rcode(dns.rcode.NOTAUTH)
     told = int(now.timestamp()).to_bytes(_TIME_OCTETS, "big")
