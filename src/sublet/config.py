@@ -107,6 +107,10 @@ class Settings:
         "",
         "The listen address for DNS UPDATE (UDP and TCP), host:port, in each API process; empty: not served. Needs update_key_file.",
     )
+    update_address: str = _setting(
+        "",
+        "The IP address and port of update_listen as registrants reach it, host:port; empty: update_listen.",
+    )
     update_key_file: str = _setting(
         "", "The file with the secret from which update keys are derived, the same on all hosts; keep a copy."
     )
@@ -321,11 +325,16 @@ def _check_addresses(
 def _check_listen(settings: Settings) -> None:
     for name in ("http_listen", "dns_listen"):
         parse_listen(name, getattr(settings, name))
-    for name in ("worker_status_listen", "dns_status_listen", "update_listen"):
+    for name in ("worker_status_listen", "dns_status_listen", "update_listen", "update_address"):
         if getattr(settings, name):
             parse_listen(name, getattr(settings, name))
     if settings.update_listen and not settings.update_key_file:
         raise SettingsError("update_listen: Give update_key_file too, a file with a random secret.")
+    if shown := settings.update_address or settings.update_listen:
+        host, _ = parse_listen("update_address", shown)
+        _check_addresses("update_address", host)
+        if ip_address(host).is_unspecified:
+            raise SettingsError("update_address: Give the address that registrants reach.")
 
 
 def _check_mail(settings: Settings) -> None:

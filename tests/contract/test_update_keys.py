@@ -22,7 +22,9 @@ def key_file(folder: Path) -> str:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     folder = tmp_path_factory.mktemp("keys")
-    with opened(folder, free_quota=200, update_key_file=key_file(folder)) as service:
+    with opened(
+        folder, free_quota=200, update_key_file=key_file(folder), update_address="203.0.113.53:53"
+    ) as service:
         yield service
 
 
@@ -43,7 +45,7 @@ def test_a_key_is_created_listed_and_revoked(shop: RunningService, user: Registr
     created = shop.call(user, "POST", path, body, Idempotency_Key="once")
     assert created.status_code == 201, created.text
     key, secret = created.json()["update_key"], created.json()["secret"]
-    assert len(base64.b64decode(secret)) == 32
+    assert (len(base64.b64decode(secret)), created.json()["server"]) == (32, "203.0.113.53:53")
     assert (key["key_name"], key["algorithm"]) == (f"key{key['id']}.{path.split('/')[2]}", "hmac-sha256")
     assert (key["name"], key["record_names"]) == ("certbot", ["_acme-challenge"])
     again = shop.call(user, "POST", path, body, Idempotency_Key="once").json()

@@ -65,6 +65,12 @@ class Context:
     querying: Counter[int] = field(default_factory=Counter)
     """The number of requests that are querying name servers, by user id."""
 
+    @property
+    def update_server(self) -> str:
+        """The address for DNS UPDATE as registrants reach it, host:port; empty if the service doesn't accept DNS UPDATE."""
+        settings = self.settings
+        return "" if self.update_secret is None else settings.update_address or settings.update_listen
+
     def record_use(self, registrant: Registrant, address: str) -> None:
         """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""
         credential = registrant.token or registrant.session

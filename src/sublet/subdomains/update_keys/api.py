@@ -71,10 +71,11 @@ class UpdateKeyAnswer(Success, kw_only=True):
 
 
 class UpdateKeySecretAnswer(Success, kw_only=True):
-    """An update key with its secret in base64, which is not shown again."""
+    """An update key with its secret in base64, which is not shown again. `server` is the IP address and port that answer DNS UPDATE."""
 
     update_key: UpdateKeyShape
     secret: str
+    server: str
 
 
 class UpdateKeyBody(Body):
@@ -109,7 +110,11 @@ def list_update_keys_(tx: Tx, call: Call[None, None]) -> UpdateKeysAnswer:
     gate=sensitive("creates a credential"),
     told="the user; the owners, if it is for an organization",
     example_body={"name": "certbot", "record_names": ["_acme-challenge"]},
-    example={"update_key": _EXAMPLE, "secret": "c2VjcmV0IG9mIDMyIG9jdGV0cyBpbiBiYXNlNjQgLi4="},
+    example={
+        "update_key": _EXAMPLE,
+        "secret": "c2VjcmV0IG9mIDMyIG9jdGV0cyBpbiBiYXNlNjQgLi4=",
+        "server": "203.0.113.53:53",
+    },
 )
 async def create_update_key_(call: Call[UpdateKeyBody, None]) -> Answer[UpdateKeySecretAnswer]:
     """Create an update key of a subdomain.
@@ -118,12 +123,12 @@ async def create_update_key_(call: Call[UpdateKeyBody, None]) -> Answer[UpdateKe
     `records:write` too. Without `expires_at` it lives a year, or as long as the token of the request. Mails the user, and the owners of its
     organization. Only this answer shows the secret.
     """
-    server_secret, body = call.context.update_secret, call.body
+    server, server_secret, body = call.context.update_server, call.context.update_secret, call.body
     names = None if body.record_names is None else tuple(body.record_names)
     done = await write_once(
         call,
         _create,
-        server_secret is not None,
+        bool(server),
         call.client.public_url,
         call.actor(),
         call.path["fqdn"],
@@ -133,8 +138,8 @@ async def create_update_key_(call: Call[UpdateKeyBody, None]) -> Answer[UpdateKe
     )
     token = await call.context.db.read(_find, done.outcome.id)
     assert server_secret is not None  # noqa: S101 - the verb refused otherwise
-    answer = UpdateKeySecretAnswer(update_key=_shape(token), secret=shown_secret(server_secret, token))
-    return done.answer(answer)
+    secret = shown_secret(server_secret, token)
+    return done.answer(UpdateKeySecretAnswer(update_key=_shape(token), secret=secret, server=server))
 
 
 @api.write(
