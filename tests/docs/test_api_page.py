@@ -193,6 +193,7 @@ def test_the_examples_get_the_printed_answers(tmp_path: Path) -> None:
             primaries=(section,),
             health_checks=True,
             update_key_file=str(key_file),
+            update_address="203.0.113.53:53",
         ) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
             check_examples(service, server)

@@ -21,15 +21,15 @@ async def updates_accepted(context: Context) -> AsyncIterator[tuple[str, int] | 
         Unavailable: the address can't be used.
     """
     settings = context.settings
-    if not settings.update_listen or context.update_secret is None:
-        yield None
-        return
     answered = Counter(
         "sublet_update_answers",
         "Messages answered at update_listen, by response code.",
         ("rcode",),
         registry=context.metrics.registry,
     )
+    if not settings.update_listen or context.update_secret is None:
+        yield None
+        return
     server = UpdateServer(
         context, context.update_secret, on_answer=lambda rcode: answered.labels(rcode).inc()
     )

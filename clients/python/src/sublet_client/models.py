@@ -712,10 +712,13 @@ class UpdateKey(Model, frozen=True, kw_only=True):
 
 
 class UpdateKeySecretAnswer(Model, frozen=True, kw_only=True):
-    """An update key with its secret in base64, which is not shown again."""
+    """An update key with its secret in base64, which is not shown again. `server` is the IP address and
+    port that answer DNS UPDATE.
+    """
 
     update_key: UpdateKey
     secret: Secret
+    server: str
 
 
 class Transfer(Model, frozen=True, kw_only=True):
