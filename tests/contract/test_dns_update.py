@@ -332,7 +332,8 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
         for line in said.splitlines()
         if line and not line.startswith(";") and "TSIG" not in line.split()
     ]
-    assert found == ["SOA", "TXT", "A", "SOA"], said
+    assert [each for each in found if each != "NS"] == ["SOA", "TXT", "A", "SOA"], said
+    assert "NS" in found
     said = subprocess.run(
         [*words, "records.test", "AXFR"], capture_output=True, text=True, timeout=60, check=True
     ).stdout

@@ -63,7 +63,7 @@ RECORDS = [
 def prepare(service: RunningService, server: NameServerProcess, token: str, command: str, body: Any) -> None:
     """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
-    if any(each in command for each in ("/tokens/", "/transfers", '"$BASE/me"')):
+    if any(each in command for each in ("/tokens/", "/transfers", "/update-keys", '"$BASE/me"')):
         return
     if "/records" in command:
         if "-X" not in command:

@@ -7,6 +7,7 @@ response over UDP is longer than its message.
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import dns.flags
 import dns.message
@@ -21,9 +22,11 @@ import structlog
 
 from sublet.accounts.authenticate import authenticate_update_key
 from sublet.accounts.model import Registrant
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import ancestors
-from sublet.dns.records import owner_of
+from sublet.dns.records import apex_records, records_of_sets
+from sublet.dns.types import Record
 from sublet.dns.wire import HEADER_BYTES
 from sublet.errors import Category, Refusal
 from sublet.ids import new_request_id
@@ -45,6 +48,7 @@ from sublet.subdomains.records.update import (
     update_records,
 )
 from sublet.subdomains.update_keys.keys import derive_secret, parse_key_name
+from sublet.subdomains.view_zone import apex_of
 from sublet.updates.wire import (
     BadMessageError,
     ReadMessage,
@@ -54,8 +58,6 @@ from sublet.updates.wire import (
     write_response,
 )
 
-SOA_TIMES = (3600, 600, 1_209_600, 60)
-"""Refresh, retry, expire and minimum of the SOA records, in seconds. Only the name servers' own SOA records count for resolvers."""
 UDP_BYTES_MAX = 1_232
 """The maximum length of a message over UDP, as clients that know EDNS send it. Longer ones need a connection, so that their sender is known."""
 log = structlog.get_logger()
@@ -243,11 +245,8 @@ class UpdateServer:
         found = await self._context.db.read(_find_zone, name)
         if found is None:
             raise UpdateError(dns.rcode.REFUSED)
-        soa = _soa(found.domain, found, 1)
-        if found.domain == name:
-            response.answer.append(soa)
-        else:
-            response.authority.append(soa)
+        soa = _rrset(next(apex_records(apex_of(found, 1))))
+        (response.answer if found.domain == name else response.authority).append(soa)
 
 
 def _question(message: dns.message.Message) -> dns.rrset.RRset:
@@ -266,27 +265,22 @@ def _find_zone(tx: Tx, name: str) -> PlatformDomain | None:
     return max(found, key=lambda each: len(each.domain), default=None)
 
 
-def _list_records(tx: Tx, actor: object, fqdn: str) -> list[dns.rrset.RRset]:
-    """Return the records of a name between two SOA records (RFC 5936, section 2.2).
+def _list_records(tx: Tx, actor: Actor, fqdn: str) -> list[dns.rrset.RRset]:
+    """Return the records of a name as a zone (RFC 5936, section 2.2), with the NS records without which clients refuse a zone.
 
     Raises:
         SubdomainNotFound: raised by `find_in_account`.
     """
-    subdomain = find_in_account(tx, actor, fqdn)  # type: ignore[arg-type]
+    subdomain = find_in_account(tx, actor, fqdn)
     platform_domain = _find_zone(tx, fqdn)
     assert platform_domain is not None  # noqa: S101 - each name has a platform domain
-    soa = _soa(fqdn, platform_domain, subdomain.generation)
-    found = [
-        dns.rrset.from_text(f"{owner_of(each.name, fqdn)}.", each.ttl_seconds, "IN", each.type, *each.values)
-        for each in subdomain.records
-    ]
-    return [soa, *found, soa]
+    soa, *nameservers = apex_records(replace(apex_of(platform_domain, subdomain.generation), zone=fqdn))
+    records = records_of_sets(fqdn, subdomain.records)
+    return [_rrset(each) for each in (soa, *nameservers, *records, soa)]
 
 
-def _soa(owner: str, platform_domain: PlatformDomain, serial: int) -> dns.rrset.RRset:
-    times = " ".join(map(str, SOA_TIMES))
-    values = f"{platform_domain.soa_mname}. {platform_domain.soa_rname}. {serial} {times}"
-    return dns.rrset.from_text(f"{owner}.", SOA_TIMES[-1], "IN", "SOA", values)
+def _rrset(record: Record) -> dns.rrset.RRset:
+    return dns.rrset.from_text(f"{record.owner}.", record.ttl_seconds, "IN", record.type, record.rdata)
 
 
 def _rcode_of(refusal: Refusal) -> dns.rcode.Rcode:
