@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import dns.flags
@@ -20,12 +21,14 @@ import dns.tsig
 import dns.update
 import pytest
 
+from sublet.dns.types import RECORD_TYPES
 from support.error_triggers import new_user, unused_name
 from support.free_ports import free_port
 from support.open_registry import opened
 from support.programs import find_program
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
+from support.serve_process import wait_until
 
 SECRET = "0123456789abcdef0123456789abcdef"
 MALFORMED = share(500, whole=10_000)
@@ -195,28 +198,6 @@ def test_wrong_keys(shop: RunningService, user: Registrant) -> None:
     assert records(shop, user, key) == {}
 
 
-def test_a_leaked_key_of_certificates_changes_nothing_else(shop: RunningService, user: Registrant) -> None:
-    key = new_key(shop, user, record_names=["_acme-challenge", "_acme-challenge.*"])
-    full = new_key(shop, user, key.fqdn)
-    fqdn = key.fqdn
-    assert (
-        nsupdate(shop, full, f"update add {fqdn} 300 A 8.8.4.4", f"update add www.{fqdn} 300 A 8.8.4.4") == ""
-    )
-    before = records(shop, user, key)
-    for line in (
-        f"update add {fqdn} 300 A 8.8.8.8",
-        f"update delete {fqdn} A 8.8.4.4",
-        f"update delete {fqdn} A",
-        f"update delete www.{fqdn}",
-        f"update add x_acme-challenge.{fqdn} 300 TXT x",
-        f"update add *.{fqdn} 300 TXT x",
-    ):
-        assert "REFUSED" in nsupdate(shop, key, line, f"update add _acme-challenge.{fqdn} 60 TXT x"), line
-        assert records(shop, user, key) == before, line
-    for owner in ("_acme-challenge", "_acme-challenge.www"):
-        assert nsupdate(shop, key, f"update add {owner}.{fqdn} 60 TXT x") == ""
-
-
 def test_replayed_and_late_messages(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     first = update_of(key)
@@ -373,8 +354,10 @@ def test_malformed_messages_change_nothing(shop: RunningService, user: Registran
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect(("127.0.0.1", port(shop)))
         client.settimeout(60)
-        for _ in range(MALFORMED):
+        for number in range(MALFORMED):
             sent = mutated(wire, source)
+            if number % 20 == 0:
+                assert shop.call(user, "GET", "/me").status_code == 200
             if sent.lower() == wire.lower():  # the same names, so the signature is right
                 continue
             client.send(sent)
@@ -442,6 +425,7 @@ def signed(wire: bytes, key: Key) -> bytes:
 
 
 def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registrant) -> None:
+    """UPDATE, API and dyndns2 change the same name, and UPDATE and API the same RRset. Each change is there in the end."""
     key = new_key(shop, user)
     token = shop.issue_token(user.email, "records:write")
     path = f"/subdomains/{key.fqdn}/records"
@@ -449,11 +433,24 @@ def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registr
     def by_update(number: int) -> None:
         message = update_of(key)
         message.add(f"u{number}.{key.fqdn}.", 300, "A", "8.8.4.4")
+        message.add(f"{key.fqdn}.", 300, "TXT", f"u{number}")
         assert send(shop, message).rcode() == dns.rcode.NOERROR
 
     def by_api(number: int) -> None:
-        body = {"records": [{"name": f"a{number}", "type": "A", "values": ["8.8.4.4"]}]}
-        assert shop.call(user, "PATCH", path, body).status_code == 200
+        """Add a value as clients do that read before they write."""
+        wait_until(lambda: add_by_api(number))
+
+    def add_by_api(number: int) -> bool:
+        found = shop.call(user, "GET", path)
+        values = [
+            value for each in found.json()["records"] if each["type"] == "TXT" for value in each["values"]
+        ]
+        changed = {"name": "@", "type": "TXT", "values": [*values, f'"a{number}"']}
+        other = {"name": f"a{number}", "type": "A", "values": ["8.8.4.4"]}
+        sent = {"records": [changed, other]}
+        status = shop.call(user, "PATCH", path, sent, If_Match=found.headers["etag"]).status_code
+        assert status in (200, 412)
+        return status == 200
 
     def by_dyndns(number: int) -> None:
         url = shop.base_url.removesuffix("/api/v1") + "/nic/update"
@@ -467,4 +464,78 @@ def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registr
                 [(by, n) for n in range(8) for by in (by_update, by_api, by_dyndns)],
             )
         )
-    assert {owner for owner, _ in records(shop, user, key)} == {f"{by}{n}" for by in "uad" for n in range(8)}
+    stored = records(shop, user, key)
+    assert set(stored.pop(("@", "TXT"))) == {f'"{by}{n}"' for by in "ua" for n in range(8)}
+    assert {owner for owner, _ in stored} == {f"{by}{n}" for by in "uad" for n in range(8)}
+    assert shop.doctor() == [], "the audit events are in serial order, and lead to what is stored"
+
+
+VALUES = {
+    "A": ("8.8.4.4", "8.8.8.8"),
+    "AAAA": ("2606:4700::1", "2606:4700::2"),
+    "CAA": ('0 issue "ca.example"', '0 issue "evil.example"'),
+    "HTTPS": ("1 . alpn=h2", "2 . alpn=h3"),
+    "MX": ("10 mx.provider.example.", "5 evil.example."),
+    "SRV": ("0 1 993 mail.provider.example.", "0 1 993 evil.example."),
+    "SSHFP": ("4 2 " + "ab" * 32, "4 2 " + "cd" * 32),
+    "SVCB": ("1 . alpn=dot", "2 . alpn=doq"),
+    "TLSA": ("3 1 1 " + "ab" * 32, "3 1 1 " + "cd" * 32),
+    "TXT": ('"v=spf1 -all"', '"v=spf1 +all"'),
+    "CNAME": ("my-site.pages.example.", "evil.example."),
+}
+"""Of each type a value that is stored, and another."""
+NEVER = {
+    "NS": "ns1.evil.example.",
+    "DS": "1 13 2 " + "ab" * 32,
+    "DNAME": "evil.example.",
+    "SOA": "a. b. 1 2 3 4 5",
+    "PTR": "evil.example.",
+}
+"""Types that no name may have, and a value of each."""
+
+
+def test_a_leaked_key_of_certificates_changes_nothing_else(shop: RunningService, user: Registrant) -> None:
+    """A matrix: each change of RFC 2136, section 2.5, for each type and each kind of other owner; and the secret at the API."""
+    assert set(VALUES) == set(RECORD_TYPES)
+    fqdn, other = unused_name("records.test"), unused_name("records.test")
+    shop.register(user, other, records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    others = ("@", "*", "x_acme-challenge", "_acme-challengex", "www._acme-challenge")
+    at = {rdtype: "alias" if rdtype == "CNAME" else "www" for rdtype in VALUES}
+    stored = [(at[rdtype], rdtype, VALUES[rdtype][0]) for rdtype in VALUES]
+    stored += [(owner, "TXT", '"x"') for owner in others]
+    sets = [{"name": owner, "type": rdtype, "values": [value]} for owner, rdtype, value in stored]
+    shop.register(user, fqdn, records=sets)
+    key = new_key(shop, user, fqdn, record_names=["_acme-challenge", "_acme-challenge.*"])
+    before = records(shop, user, key)
+    assert len(before) == len(stored)
+
+    full = {owner: fqdn if owner == "@" else f"{owner}.{fqdn}" for owner in (*others, *at.values())}
+    # RFC 2136 ignores what is added beside a CNAME, without an error.
+    plain = [each for each in full.values() if each != full["alias"]]
+    adds = [(full[at[each]], each, VALUES[each][1]) for each in VALUES]
+    adds += [(name, "TXT", '"y"') for name in (*plain, f"new.{fqdn}", other, f"new.{other}")]
+    adds += [
+        (name, *each) for name in (fqdn, full["www"], f"_acme-challenge.{fqdn}") for each in NEVER.items()
+    ]
+    deletes: list[tuple[str, ...]] = [(full[owner], rdtype, value) for owner, rdtype, value in stored]
+    deletes += [(full[owner], rdtype) for owner, rdtype, _ in stored]
+    deletes += [(name,) for name in (*full.values(), other)]
+    changes = [("add", *each) for each in adds] + [("delete", *each) for each in deletes]
+    for verb, name, *rest in changes:
+        message = update_of(key, "records.test")
+        message.add(f"_acme-challenge.www.{fqdn}.", 60, "TXT", "x")
+        getattr(message, verb)(f"{name}.", *([300] if verb == "add" else []), *rest)
+        assert send(shop, message).rcode() == dns.rcode.REFUSED, (verb, name, *rest)
+    assert records(shop, user, key) == before
+    left = shop.call(user, "GET", f"/subdomains/{other}/records").json()["records"]
+    assert [each["values"] for each in left] == [["8.8.4.4"]]
+
+    for rdtype, owner in product(VALUES, ("_acme-challenge", "_acme-challenge.www")):
+        message = update_of(key)
+        message.add(f"{owner}.{fqdn}.", 60, rdtype, VALUES[rdtype][0])
+        message.delete(f"{owner}.{fqdn}.")
+        assert send(shop, message).rcode() == dns.rcode.NOERROR, (rdtype, owner)
+    for password in (key.secret, key.name):
+        assert shop.call(password, "GET", "/me").status_code == 401
+        url = shop.base_url.removesuffix("/api/v1") + "/nic/update"
+        assert shop.client.get(url, params={"hostname": fqdn}, auth=("none", password)).status_code == 401

@@ -20,7 +20,7 @@ RECORDS: dict[str, Any] = {
         {"type": "CAA", "ttl": 300, "value": {"flags": 0, "tag": "issue", "value": "ca.example"}},
         {"type": "MX", "ttl": 3600, "values": [{"preference": 10, "exchange": "mx1.provider.example."},
                                               {"preference": 20, "exchange": "mx2.provider.example."}]},
-        {"type": "TXT", "ttl": 300, "values": ["v=spf1 -all", "a\\; \"b\"", "x" * 300]},
+        {"type": "TXT", "ttl": 300, "values": ["v=spf1 -all", 'a\\; "b"', "x" * 300]},
     ],
     "*.dev": {"type": "CNAME", "ttl": 300, "value": "provider.example."},
     "_443._tcp.www": {"type": "TLSA", "ttl": 300, "value": {"certificate_usage": 3, "selector": 1,
