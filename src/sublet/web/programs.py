@@ -66,8 +66,16 @@ async def create_address_token(call: PageCall) -> Response:
 
 async def _address(call: PageCall, created: Any, host: str = "") -> Response:
     view = await call.read("get_records", read_view)
-    service = call.client.public_url.partition("://")[2]
-    return call.render("changing_address", view=view, created=created, host=host, service=service)
+    scheme, _, service = call.client.public_url.partition("://")
+    return call.render(
+        "changing_address",
+        view=view,
+        created=created,
+        host=host,
+        public_url=call.client.public_url,
+        service=service,
+        is_https=scheme == "https",
+    )
 
 
 def _fqdn(call: PageCall) -> str:
