@@ -15,14 +15,17 @@ from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.dns.types import RecordSet, RecordSetInput
+from sublet.dns.records import owner_of
+from sublet.dns.types import RecordSetInput
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.records.change import ChangeRecords, change_records
 from sublet.subdomains.records.rule import TTL_SECONDS_MAX, TTL_SECONDS_MIN
 
 _ANY: Final = dns.rdatatype.ANY
-Key = tuple[str, str]
-"""The owner of an RRset relative to the name, and its type."""
+_NONE: Final = (0, ())
+"""An RRset without records."""
+RRsets = dict[tuple[str, str], tuple[int, tuple[dns.rdata.Rdata, ...]]]
+"""TTL and records by the owner relative to the name, and the type."""
 
 
 class UpdateError(Exception):
@@ -31,62 +34,6 @@ class UpdateError(Exception):
     def __init__(self, rcode: dns.rcode.Rcode) -> None:
         super().__init__(dns.rcode.to_text(rcode))
         self.rcode = rcode
-
-
-class Records:
-    """The RRsets of a name while a message is applied."""
-
-    def __init__(self, fqdn: str, stored: Iterable[RecordSet]) -> None:
-        self._fqdn = fqdn
-        self._origin = dns.name.from_text(fqdn)
-        self._stored = {(each.name, each.type): each for each in stored}
-        self._changed: dict[Key, tuple[int, tuple[dns.rdata.Rdata, ...]]] = {}
-
-    def owner(self, name: dns.name.Name) -> str:
-        """Return an owner relative to the name.
-
-        Raises:
-            UpdateError: REFUSED: the owner is not at or below the name.
-        """
-        if not name.is_subdomain(self._origin):
-            raise UpdateError(dns.rcode.REFUSED)
-        return name.relativize(self._origin).to_text().lower()
-
-    def find(self, key: Key) -> tuple[dns.rdata.Rdata, ...]:
-        """Return the records of an RRset; empty if there is none."""
-        if key in self._changed:
-            return self._changed[key][1]
-        found = self._stored.get(key)
-        if found is None:
-            return ()
-        return tuple(dns.rdata.from_text("IN", found.type, value) for value in found.values)
-
-    def types(self, owner: str) -> list[str]:
-        """Return the types at an owner."""
-        keys = {key: None for key in (*self._stored, *self._changed) if key[0] == owner}
-        return [key[1] for key in keys if self.find(key)]
-
-    def set(self, key: Key, ttl_seconds: int, rdatas: tuple[dns.rdata.Rdata, ...]) -> None:
-        """Replace an RRset. Without records it is removed."""
-        self._changed[key] = (ttl_seconds, rdatas)
-
-    def ttl_seconds(self, key: Key) -> int:
-        """Return the TTL of an RRset; 0 if there is none."""
-        if key in self._changed:
-            return self._changed[key][0]
-        return self._stored[key].ttl_seconds if key in self._stored else 0
-
-    def changes(self) -> tuple[RecordSetInput, ...]:
-        """Return the RRsets that were set, with full names, so that no owner is taken for another."""
-        return tuple(
-            RecordSetInput(
-                "@" if owner == "@" else f"{owner}.{self._fqdn}.",
-                type_name,
-                tuple(each.to_text() for each in rdatas),
-                ttl_seconds if rdatas else None,
-            )
-            for (owner, type_name), (ttl_seconds, rdatas) in self._changed.items()
-        )
 
 
 def check_zone(fqdn: str, message: dns.update.UpdateMessage) -> None:
@@ -132,51 +79,84 @@ def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMe
     """
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, fqdn)
-    records = Records(subdomain.fqdn, subdomain.records)
-    _check_prerequisites(records, message.prerequisite)
+    before: RRsets = {
+        (each.name, each.type): (
+            each.ttl_seconds,
+            tuple(dns.rdata.from_text("IN", each.type, value) for value in each.values),
+        )
+        for each in subdomain.records
+    }
+    _check_prerequisites(subdomain.fqdn, before, message.prerequisite)
+    after = dict(before)
     for rrset in message.update:
-        _apply(records, rrset)
-    return change_records(tx, actor, fqdn, ChangeRecords(records.changes()))
+        _apply(subdomain.fqdn, after, rrset)
+    changed = {key: after.get(key, _NONE) for key in before | after if before.get(key) != after.get(key)}
+    # Owners are full names, so that none is taken for another.
+    inputs = tuple(
+        RecordSetInput(
+            f"{owner_of(owner, fqdn)}.",
+            type_name,
+            tuple(each.to_text() for each in rdatas),
+            ttl_seconds if rdatas else None,
+        )
+        for (owner, type_name), (ttl_seconds, rdatas) in changed.items()
+    )
+    return change_records(tx, actor, fqdn, ChangeRecords(inputs))
 
 
-def _check_prerequisites(records: Records, prerequisites: Iterable[dns.rrset.RRset]) -> None:
+def _owner(fqdn: str, name: dns.name.Name) -> str:
+    """Return an owner relative to the name.
+
+    Raises:
+        UpdateError: REFUSED: the owner is not at or below the name.
+    """
+    origin = dns.name.from_text(fqdn)
+    if not name.is_subdomain(origin):
+        raise UpdateError(dns.rcode.REFUSED)
+    return name.relativize(origin).to_text().lower()
+
+
+def _types(rrsets: RRsets, owner: str) -> list[str]:
+    return [each_type for each_owner, each_type in rrsets if each_owner == owner]
+
+
+def _check_prerequisites(fqdn: str, rrsets: RRsets, prerequisites: Iterable[dns.rrset.RRset]) -> None:
     """Check the prerequisites (section 3.2)."""
-    wanted: dict[Key, set[dns.rdata.Rdata]] = {}
+    wanted: dict[tuple[str, str], set[dns.rdata.Rdata]] = {}
     for rrset in prerequisites:
-        owner, must_exist = records.owner(rrset.name), rrset.deleting != dns.rdataclass.NONE
+        owner, must_exist = _owner(fqdn, rrset.name), rrset.deleting != dns.rdataclass.NONE
         key = (owner, dns.rdatatype.to_text(rrset.rdtype))
         if rrset.deleting is None:
             wanted.setdefault(key, set()).update(rrset)
         elif rrset.rdtype == _ANY:
-            if bool(records.types(owner)) != must_exist:
+            if bool(_types(rrsets, owner)) != must_exist:
                 raise UpdateError(dns.rcode.NXDOMAIN if must_exist else dns.rcode.YXDOMAIN)
-        elif bool(records.find(key)) != must_exist:
+        elif (key in rrsets) != must_exist:
             raise UpdateError(dns.rcode.NXRRSET if must_exist else dns.rcode.YXRRSET)
     for key, rdatas in wanted.items():
-        if set(records.find(key)) != rdatas:
+        if set(rrsets.get(key, _NONE)[1]) != rdatas:
             raise UpdateError(dns.rcode.NXRRSET)
 
 
-def _apply(records: Records, rrset: dns.rrset.RRset) -> None:
+def _apply(fqdn: str, rrsets: RRsets, rrset: dns.rrset.RRset) -> None:
     """Apply one record of the update section (section 3.4.2)."""
-    owner = records.owner(rrset.name)
-    key = (owner, dns.rdatatype.to_text(rrset.rdtype))
+    owner, type_name = _owner(fqdn, rrset.name), dns.rdatatype.to_text(rrset.rdtype)
+    key = (owner, type_name)
     if rrset.deleting == dns.rdataclass.ANY:
-        for type_name in records.types(owner):
-            if rrset.rdtype == _ANY or type_name == key[1]:
-                records.set((owner, type_name), 0, ())
+        for each in _types(rrsets, owner):
+            if rrset.rdtype == _ANY or each == type_name:
+                del rrsets[owner, each]
         return
-    found = records.find(key)
+    ttl_seconds, found = rrsets.get(key, _NONE)
+    kept = tuple(each for each in found if each not in rrset)
     if rrset.deleting == dns.rdataclass.NONE:
-        if found:
-            kept = tuple(each for each in found if each not in rrset)
-            records.set(key, records.ttl_seconds(key), kept)
+        rrsets[key] = (ttl_seconds, kept)
+        if not kept:
+            del rrsets[key]
         return
-    others = [each for each in records.types(owner) if each != key[1]]
-    if "CNAME" in others or (key[1] == "CNAME" and others):
+    others = [each for each in _types(rrsets, owner) if each != type_name]
+    if "CNAME" in others or (type_name == "CNAME" and others):
         return  # section 3.4.2.2: ignored without an error
     # The TTL is the RRset's, and a client that sends one outside the limits can't be told.
     ttl_seconds = min(max(rrset.ttl, TTL_SECONDS_MIN), TTL_SECONDS_MAX)
-    added = tuple(rrset)
-    kept = () if key[1] == "CNAME" else tuple(each for each in found if each not in added)
-    records.set(key, ttl_seconds, (*kept, *added))
+    rrsets[key] = (ttl_seconds, (*(() if type_name == "CNAME" else kept), *rrset))
