@@ -25,7 +25,7 @@ SHELL := /bin/bash
 TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:postgresql curl:curl git:git \
 	knotd:knot kzonecheck:knot-dnssecutils named:bind9 nsd:nsd pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
 	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless \
-	ddclient:ddclient inadyn:inadyn dbus-daemon:dbus-daemon gnome-keyring-daemon:gnome-keyring
+	ddclient:ddclient inadyn:inadyn certbot:python3-certbot-dns-rfc2136 lego:lego pebble:pebble openssl:openssl dbus-daemon:dbus-daemon gnome-keyring-daemon:gnome-keyring
 # What only `make soak` needs.
 SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli dnsviz:dnsviz
 # Programs that the benchmark needs.

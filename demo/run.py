@@ -6,6 +6,7 @@ It uses the operator's commands, so it is also an example of a first start.
 import io
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -132,7 +133,7 @@ def console_link(http: str) -> str:
         del os.environ["SUBLET_PUBLIC_URL"]
 
 
-def what_to_try(url: str, dns: str, token: str, link: str) -> str:
+def what_to_try(url: str, dns: str, updates: str, token: str, link: str) -> str:
     """Return the link to the console, and the requests to paste."""
     free, paid, site = free_labels(url, token)
     host, port = dns.rsplit(":", 1)
@@ -161,6 +162,11 @@ Or paste these into another terminal:
   {send}/subdomains -d '{{"fqdn": "{site}.{DOMAIN}", "records": [{{"name": "www", "type": "CNAME", "values": ["example.github.io"]}}]}}'
   dig @{host} -p {port} www.{site}.{DOMAIN} CNAME +norecurse
 
+  # a key that may change nothing but the challenges of certificates, and a challenge as certbot sends it
+  export KEY=$({send}/subdomains/{site}.{DOMAIN}/update-keys -d '{{"record_names": ["_acme-challenge"]}}' | sed -E 's/.*"key_name":"([^"]*)".*"secret":"([^"]*)".*/hmac-sha256:\\1:\\2/')
+  printf 'server %s %s\\nupdate add _acme-challenge.{site}.{DOMAIN} 60 TXT challenge\\nsend\\n' {updates.replace(":", " ")} | nsupdate -y "$KEY"
+  dig @{host} -p {port} _acme-challenge.{site}.{DOMAIN} TXT +norecurse
+
   # a name that costs credits: a quote, then its confirmation
   {send}/subdomains -d '{{{order}}}'
   {send}/subdomains -d '{{{order}, "confirm": true}}'
@@ -187,6 +193,12 @@ def main() -> None:
     os.environ.setdefault("SUBLET_DATABASE_URL", f"sqlite:///{FOLDER}/sublet.db")
     http = os.environ.setdefault("SUBLET_HTTP_LISTEN", "127.0.0.1:8053")
     dns = os.environ.setdefault("SUBLET_DNS_LISTEN", "127.0.0.1:5300")
+    key_file = FOLDER / "update-key"
+    if not key_file.exists():
+        key_file.touch(mode=0o600)
+        key_file.write_text(secrets.token_hex(32))
+    os.environ.setdefault("SUBLET_UPDATE_KEY_FILE", str(key_file))
+    updates = os.environ.setdefault("SUBLET_UPDATE_LISTEN", "127.0.0.1:5301")
     os.environ.setdefault("SUBLET_SIGNUP", "open")
     os.environ.setdefault("SUBLET_MAIL_TRANSPORT", "print")
     sublet("init")
@@ -200,7 +212,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wait_until_ready(f"http://{http}", service)
-    print(what_to_try(f"http://{http}", dns, token, console_link(http)), flush=True)
+    print(what_to_try(f"http://{http}", dns, updates, token, console_link(http)), flush=True)
     sys.exit(service.wait())
 
 

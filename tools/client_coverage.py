@@ -18,9 +18,7 @@ from sublet.surfaces import OPERATIONS
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/clients.md"
 SUBLETCTL = "subletctl"
-NOT_IN_SUBLETCTL = {
-    "challenge": "proof of work, which a page in a browser solves",
-}
+NOT_IN_SUBLETCTL = {"challenge": "proof of work, which a page in a browser solves"}
 """The operations without a command, each with its reason."""
 SOURCES = {
     "Terraform": "clients/terraform/src/sublet_terraform",

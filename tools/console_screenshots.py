@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
 from support.chromium import NARROW, WIDE, chromium, tab  # noqa: E402 - after the path is set
-from support.console_pages import PAGES, fill  # noqa: E402
+from support.console_pages import PAGES, fill, settings_of_pages  # noqa: E402
 from support.running_service import RunningService, running_service  # noqa: E402
 
 FOLDER = ROOT / "docs" / "console"
@@ -46,7 +46,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as place,
-        running_service(f"sqlite:///{place}/registry.db", signup="open", log_level="error") as service,
+        running_service(
+            f"sqlite:///{place}/registry.db",
+            signup="open",
+            log_level="error",
+            **settings_of_pages(Path(place)),
+        ) as service,
     ):
         secret = fill(service)
         with chromium() as browser:

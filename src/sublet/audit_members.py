@@ -58,7 +58,7 @@ KEPT: Mapping[str, frozenset[str]] = {
         "message_characters message_format message_id priority status subdomain_id subject_characters type"
     ),
     "token": _words(
-        "daily_credits domains expires_at former_until names organization_id record_names revoked_at scopes user_id"
+        "daily_credits domains expires_at former_until is_update_key names organization_id record_names revoked_at scopes user_id"
     ),
     "transfer": _words("amount balance_after credits currency reference user_id"),
     "user": _words(

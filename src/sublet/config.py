@@ -103,6 +103,17 @@ class Settings:
         "127.0.0.1:5300",
         "The listen address of the built-in name server (UDP and TCP), host:port; port 0: a free port.",
     )
+    update_listen: str = _setting(
+        "",
+        "The listen address for DNS UPDATE (UDP and TCP), host:port, in each API process; empty: not served. Needs update_key_file.",
+    )
+    update_address: str = _setting(
+        "",
+        "The IP address and port of update_listen as registrants reach it, host:port; empty: update_listen.",
+    )
+    update_key_file: str = _setting(
+        "", "The file with the secret from which update keys are derived, the same on all hosts; keep a copy."
+    )
     dns_addresses: str = _setting(
         "",
         "Public addresses of the built-in name server, for apex nameservers inside a zone, comma-separated.",
@@ -252,11 +263,7 @@ class Settings:
             raise SettingsError(
                 "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name."
             )
-        for name in ("http_listen", "dns_listen"):
-            parse_listen(name, getattr(self, name))
-        for name in ("worker_status_listen", "dns_status_listen"):
-            if getattr(self, name):
-                parse_listen(name, getattr(self, name))
+        _check_listen(self)
         parse_dns_servers(self.dns_servers)
         if self.health_resolver:
             host, port = parse_listen("health_resolver", self.health_resolver)
@@ -313,6 +320,21 @@ def _check_addresses(
             raise SettingsError(
                 f"{name}: {part!r} is not {what}. Check it; several are separated by commas."
             ) from None
+
+
+def _check_listen(settings: Settings) -> None:
+    for name in ("http_listen", "dns_listen"):
+        parse_listen(name, getattr(settings, name))
+    for name in ("worker_status_listen", "dns_status_listen", "update_listen", "update_address"):
+        if getattr(settings, name):
+            parse_listen(name, getattr(settings, name))
+    if settings.update_listen and not settings.update_key_file:
+        raise SettingsError("update_listen: Give update_key_file too, a file with a random secret.")
+    if shown := settings.update_address or settings.update_listen:
+        host, _ = parse_listen("update_address", shown)
+        _check_addresses("update_address", host)
+        if ip_address(host).is_unspecified:
+            raise SettingsError("update_address: Give the address that registrants reach.")
 
 
 def _check_mail(settings: Settings) -> None:

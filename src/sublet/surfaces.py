@@ -19,6 +19,7 @@ from sublet.subdomains.dates import api as dates
 from sublet.subdomains.delegation import api as delegation
 from sublet.subdomains.records import api as records
 from sublet.subdomains.transfers import api as transfers
+from sublet.subdomains.update_keys import api as update_keys
 from sublet.tickets import api as tickets
 
 API_OPERATIONS: tuple[Operation, ...] = tuple(
@@ -38,6 +39,7 @@ API_OPERATIONS: tuple[Operation, ...] = tuple(
         dates.api,
         automatic_ds.api,
         records.api,
+        update_keys.api,
         transfers.api,
         tickets.api,
     )

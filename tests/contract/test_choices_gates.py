@@ -20,7 +20,7 @@ from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
 SENSITIVE = {
-    "delete_me", "change_account", "create_token", "change_token", "rotate_token", "change_member", "remove_member",
+    "delete_me", "change_account", "create_token", "create_update_key", "change_token", "rotate_token", "change_member", "remove_member",
     "invite_member", "end_other_sessions", "end_session", "offer_passkey", "add_passkey", "start_recovery",
     "remove_passkey", "allow_device", "delete", "update_nameservers", "push", "accept", "delete_organization",
     "replace_records", "change_records", "set_record", "remove_record", "replace_zone_file",

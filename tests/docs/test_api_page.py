@@ -63,7 +63,7 @@ RECORDS = [
 def prepare(service: RunningService, server: NameServerProcess, token: str, command: str, body: Any) -> None:
     """Make the state that an example needs."""
     wiki = "/subdomains/wiki.example.test"
-    if any(each in command for each in ("/tokens/", "/transfers", '"$BASE/me"')):
+    if any(each in command for each in ("/tokens/", "/transfers", "/update-keys", '"$BASE/me"')):
         return
     if "/records" in command:
         if "-X" not in command:
@@ -141,6 +141,12 @@ def newest_code(service: RunningService) -> str:
     return found[0] if found else CODE
 
 
+def newest_key(service: RunningService, token: str) -> str:
+    """Return the id of the newest update key of the page's name."""
+    found = service.call(token, "GET", "/subdomains/site.example.test/update-keys").json()["update_keys"]
+    return str(found[0]["id"])
+
+
 def send(service: RunningService, token: str, command: str) -> Any:
     """Send the request of a printed `curl` command."""
     origin = service.base_url.removesuffix("/api/v1")
@@ -148,6 +154,7 @@ def send(service: RunningService, token: str, command: str) -> Any:
         "${BASE%/api/v1}": origin,
         "$BASE": service.base_url,
         "$TOKEN": token,
+        "$KEY_ID": newest_key(service, token) if "$KEY_ID" in command else "",
         CODE: newest_code(service),
         "$CODE": newest_code(service),
     }
@@ -177,8 +184,16 @@ def test_the_examples_get_the_printed_answers(tmp_path: Path) -> None:
     with primary_and_settings(tmp_path) as (server, section):
         # It waits up to 20 s for each publication, because the page shows published names.
         url = registry_address(tmp_path)
+        key_file = tmp_path / "update-key"
+        key_file.write_text("0123456789abcdef" * 2)
         with running_service(
-            url, publish_wait_ms=20_000, signup="open", primaries=(section,), health_checks=True
+            url,
+            publish_wait_ms=20_000,
+            signup="open",
+            primaries=(section,),
+            health_checks=True,
+            update_key_file=str(key_file),
+            update_address="203.0.113.53:53",
         ) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
             check_examples(service, server)

@@ -122,6 +122,7 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     settings = {
         "SUBLET_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DNS_LISTEN": f"127.0.0.1:{free_port()}",
+        "SUBLET_UPDATE_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/demo.db",
     }
     command = [sys.executable, str(ROOT / "demo" / "run.py")]
@@ -177,10 +178,13 @@ def test_the_lines_that_the_demo_prints_work_as_printed(
     assert free["ok"] is True
     assert free["charged_credits"] == 0
     assert free["subdomain"]["status"] == "active"  # type: ignore[index]
-    referral, alias = (text for line, text in told.items() if line.startswith("dig"))
+    referral, alias, challenge = (text for line, text in told.items() if line.startswith("dig"))
     assert site["subdomain"]["status"] == "active"  # type: ignore[index]
     assert re.search(
         r"^www\.site\.example\.test\.\s+300\s+IN\s+CNAME\s+example\.github\.io\.", alias, re.MULTILINE
+    )
+    assert re.search(
+        r'^_acme-challenge\.site\.example\.test\.\s+60\s+IN\s+TXT\s+"challenge"', challenge, re.MULTILINE
     )
     assert re.search(
         r"^blog\.example\.test\.\s+\d+\s+IN\s+NS\s+ns1\.provider\.example\.", referral, re.MULTILINE

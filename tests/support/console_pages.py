@@ -1,6 +1,8 @@
 """Every page of the console, and data of a service that fills them, for screenshots and for checks of all pages."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from support.browsers import signed_in
 from support.running_service import Registrant, RunningService
@@ -43,6 +45,8 @@ PAGES = (
     ShownPage("records", f"/names/site.{DOMAIN}/records"),
     ShownPage("no-records", f"/names/music.{DOMAIN}/records", has_picture=False),
     ShownPage("records-or-nameservers", f"/names/blog.{DOMAIN}/records", has_picture=False),
+    ShownPage("certificate", f"/names/site.{DOMAIN}/certificate"),
+    ShownPage("changing-address", f"/names/site.{DOMAIN}/changing-address"),
     ShownPage("delegation-of-records", f"/names/site.{DOMAIN}/delegation", has_picture=False),
     ShownPage("nameservers-or-records", f"/names/site.{DOMAIN}/nameservers", has_picture=False),
     ShownPage("name-in-trash", f"/names/old.{DOMAIN}"),
@@ -75,6 +79,12 @@ PAGES = (
 """Every page that a link leads to. The stories in tests/web/ show the pages after forms."""
 
 
+def settings_of_pages(folder: Path) -> dict[str, Any]:
+    """Return the settings of a service that shows every page. Writes a file into the folder."""
+    (folder / "update-key").write_text("0123456789abcdef" * 2)
+    return {"update_key_file": str(folder / "update-key"), "update_address": "203.0.113.53:53"}
+
+
 def fill(service: RunningService) -> str:
     """Add the data that the pages show, and return the secret of Ada's session."""
     service.add_domain(
@@ -91,6 +101,8 @@ def fill(service: RunningService) -> str:
     service.register(ada, f"studio.{DOMAIN}", registration_mode="plus", confirm=True, nameservers=nameservers)
     service.register(ada, f"site.{DOMAIN}", records=RECORDS)
     service.call(ada, "DELETE", f"/subdomains/old.{DOMAIN}")
+    key = {"name": "certbot at home", "record_names": ["_acme-challenge", "_acme-challenge.*"]}
+    service.call(ada, "POST", f"/subdomains/site.{DOMAIN}/update-keys", key)
     fill_account(service, ada)
     return signed_in(service, ADA).secret
 

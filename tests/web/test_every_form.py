@@ -7,7 +7,7 @@ from urllib.parse import urlencode, urljoin
 import pytest
 
 from support.console_client import ConsoleClient, PageForm, Shown, console
-from support.console_pages import ADA, DOMAIN, PAGES, fill
+from support.console_pages import ADA, DOMAIN, PAGES, fill, settings_of_pages
 from support.running_service import RunningService, registry_address, running_service
 
 TYPED = {
@@ -68,8 +68,9 @@ PATHS = (
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    address = registry_address(tmp_path_factory.mktemp("forms"))
-    with running_service(address, signup="open", rate_limits=False, free_quota=500) as running:
+    folder = tmp_path_factory.mktemp("forms")
+    settings = settings_of_pages(folder) | {"signup": "open", "rate_limits": False, "free_quota": 500}
+    with running_service(registry_address(folder), **settings) as running:
         fill(running)
         yield running
 

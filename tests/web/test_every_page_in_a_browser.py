@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from support.chromium import NARROW, WIDE, chromium, tab
-from support.console_pages import PAGES, ShownPage, fill
+from support.console_pages import PAGES, ShownPage, fill, settings_of_pages
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
 
@@ -32,8 +32,9 @@ PAGE_MAX = {"requests": 6, "octets": 100_000}
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningService, str]]:
-    url = registry_address(tmp_path_factory.mktemp("pages"))
-    with running_service(url, signup="open", rate_limits=False) as running:
+    folder = tmp_path_factory.mktemp("pages")
+    settings = settings_of_pages(folder)
+    with running_service(registry_address(folder), signup="open", rate_limits=False, **settings) as running:
         yield running, fill(running)
 
 

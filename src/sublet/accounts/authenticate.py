@@ -1,6 +1,6 @@
 """Authenticate a request by its bearer token (spec, part 5) or its session."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sublet.accounts import session_store, store
 from sublet.accounts.find import former_member_refusal, organization_not_found_refusal, refuse_suspended
@@ -33,6 +33,21 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     found = await db.fetch_remembered(store.REGISTRANT_BY_DIGEST, token_digest=token_digest)
     if found is None:
         found = await db.fetch(store.REGISTRANT_BY_FORMER_DIGEST, token_digest=token_digest, at=now)
+    return _check_registrant(found, now)
+
+
+async def authenticate_update_key(db: Database, token_id: int) -> Registrant:
+    """Return the stored user, organization and token to which an update key belongs. Not checked: its signature, and as for `authenticate`.
+
+    Raises:
+        TokenInvalid, TokenRevoked, TokenExpired, AccountSuspended, Unavailable: as `authenticate`.
+    """
+    return _check_registrant(
+        await db.fetch_remembered(store.REGISTRANT_BY_UPDATE_KEY, token_id=token_id), db.now()
+    )
+
+
+def _check_registrant(found: Registrant | None, now: datetime) -> Registrant:
     check_token(found.token if found else None, now)
     assert found is not None  # noqa: S101 - check_token raised otherwise
     assert found.token is not None  # noqa: S101 - the registrant was found by a token

@@ -68,7 +68,7 @@ class Token:
 
     `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's `budget_token_id`, or to the creator's id
     if that is None. The charges of all tokens with the same `budget_token_id` are counted together. `organization_id` is None if the token
-    acts for its user.
+    acts for its user. A token that `is_update_key` is used by its TSIG secret (`subdomains/update_keys/`).
     """
 
     id: int
@@ -87,6 +87,7 @@ class Token:
     last_used_from: str | None = None
     budget_token_id: int | None = None
     organization_id: int | None = None
+    is_update_key: bool = False
 
     @property
     def restrictions(self) -> Restrictions:

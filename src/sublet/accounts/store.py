@@ -105,6 +105,7 @@ tokens = Table(
     Column("former_until", Instant),
     Column("organization_id", BIG_ID, index=True),
     Column("record_names", JSON(none_as_null=True)),
+    Column("is_update_key", Boolean, nullable=False, server_default=false()),
     Index("uq_tokens_former_digest", "former_digest", unique=True),
     sqlite_autoincrement=True,
 )
@@ -176,6 +177,10 @@ REGISTRANT_BY_DIGEST = Query(_REGISTRANTS.where(tokens.c.digest == bindparam("to
 
 The role and the account are None if the token acts for its user.
 """
+REGISTRANT_BY_UPDATE_KEY = Query(
+    _REGISTRANTS.where((tokens.c.id == bindparam("token_id")) & tokens.c.is_update_key), _registrant
+)
+"""The registrant of the update key with the id `token_id`, or None."""
 REGISTRANT_BY_FORMER_DIGEST = Query(_REGISTRANTS.where(_HAS_FORMER_SECRET), _registrant)
 """The registrant of the token whose secret with this digest was replaced, and whose overlap hasn't ended `at` an instant, or None."""
 
@@ -321,6 +326,7 @@ def insert_token(
     creator_token_id: int | None = None,
     budget_token_id: int | None = None,
     organization_id: int | None = None,
+    is_update_key: bool = False,
 ) -> Token:
     """Add a token by its digest."""
     row = {
@@ -330,6 +336,7 @@ def insert_token(
         "creator_token_id": creator_token_id,
         "budget_token_id": budget_token_id,
         "organization_id": organization_id,
+        "is_update_key": is_update_key,
     }
     added = insert(tokens).values(**row, **restriction_columns(restrictions), created_at=tx.now)
     return to_token(tx.connection.execute(added.returning(*_TOKEN)).one())

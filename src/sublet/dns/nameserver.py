@@ -6,22 +6,18 @@ UDP responses.
 """
 
 import asyncio
-import contextlib
-import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from functools import partial
 from itertools import zip_longest
-from typing import Any, cast
 
 import dns.opcode
 import dns.rcode
 import structlog
 
 from sublet.dns.answer import alias_targets, answer, refusal_rcode
+from sublet.dns.listener import Listener
 from sublet.dns.notify import NotifyLimit, answer_notify, is_notify
-from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX, Query, read_query
+from sublet.dns.query import QUERY_BYTES_MAX, Query, read_query
 from sublet.dns.response_limit import ResponseLimit, network_of
-from sublet.dns.tcp_server import TcpServer
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
 from sublet.dns.write_response import Response, bare_response, header_response, truncated_response
@@ -41,13 +37,8 @@ NOTIFIES_MAX = 100
 READ_SECONDS = 5.0
 """The timeout of reading the views. At the timeout the client gets SERVFAIL; most resolvers have given up earlier."""
 
-UDP_QUERIES_MAX = 1000
-"""The maximum number of UDP queries in progress. The server drops further queries; resolvers retry."""
-
 ALIASES_MAX = 8
 """The maximum number of CNAME records in a row that a response follows. The client asks for the rest."""
-
-_BIND_TRIES = 20
 
 log = structlog.get_logger(__name__)
 
@@ -77,50 +68,28 @@ class NameServer:
         self._notify_limit = NotifyLimit()
         self._notified: set[asyncio.Task[None]] = set()
         self._limit = ResponseLimit()
-        self._udp: list[_UdpEndpoint] = []
-        self._tcp = TcpServer(partial(self._reply, over_tcp=True))
+        self._listener = Listener(self._reply)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on an IP address over UDP and TCP, and return the port. Port 0 chooses a port that is free for both.
-
-        May be called for several addresses. An IPv6 address, also `::`, accepts no IPv4.
-
-        Raises:
-            OSError: the address can't be used.
-        """
-        loop = asyncio.get_running_loop()
-        family, _, _, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
-        tcp_socket, udp_socket = _bind_both(family, cast("tuple[Any, ...]", address))
-        bound_port: int = tcp_socket.getsockname()[1]
-        try:
-            _, endpoint = await loop.create_datagram_endpoint(
-                lambda: _UdpEndpoint(self._reply), sock=udp_socket
-            )
-            self._udp.append(endpoint)
-            await self._tcp.listen(tcp_socket)
-        except BaseException:
-            tcp_socket.close()
-            udp_socket.close()
-            raise
-        return bound_port
+        """Listen on an IP address over UDP and TCP, and return the port, as `Listener.start`. May be called for several addresses."""
+        return await self._listener.start(host, port)
 
     async def close(self) -> None:
         """Stop listening, close all connections, and wait for their end. Queries in progress get no response."""
-        await self._tcp.close()
-        for endpoint in self._udp:
-            await endpoint.close()
-        self._udp.clear()
+        await self._listener.close()
         for task in self._notified:
             task.cancel()
         await asyncio.gather(*self._notified, return_exceptions=True)
 
     async def _reply(
-        self, wires: Sequence[bytes], *, over_tcp: bool, hosts: Sequence[str] = ()
+        self, wires: Sequence[bytes], hosts: Sequence[str], *, over_tcp: bool
     ) -> list[bytes | None]:
         """Return the responses to a batch of messages: None for a message that is itself a response, or shorter than a header.
 
-        `hosts` are the source addresses of UDP messages, in the same order. Without `hosts` no response is limited.
+        `hosts` are the source addresses of the messages, in the same order. No response over TCP is limited, because its client is known.
         """
+        if over_tcp:
+            hosts = ()
         notified = await self._answer_notifies(wires, hosts)
         queries = [response or _read_message(wire) for response, wire in zip(notified, wires, strict=True)]
         names = {each.name for each in queries if isinstance(each, Query) and refusal_rcode(each) is None}
@@ -197,59 +166,6 @@ class NameServer:
         return views
 
 
-class _UdpEndpoint(asyncio.DatagramProtocol):
-    """A UDP socket. Each task answers one batch, the queries that arrived before the task starts."""
-
-    def __init__(self, reply: Callable[..., Awaitable[list[bytes | None]]]) -> None:
-        self._reply = reply
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._next_batch: list[tuple[bytes, tuple[Any, ...]]] = []
-        self._query_count = 0
-        self._transport: asyncio.DatagramTransport | None = None
-        self._closed = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.DatagramTransport", transport)
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        if not self._closed.done():
-            self._closed.set_result(None)
-
-    def datagram_received(self, wire: bytes, address: tuple[Any, ...]) -> None:
-        if self._query_count >= UDP_QUERIES_MAX:
-            return
-        self._query_count += 1
-        if not self._next_batch or len(self._next_batch) == QUERIES_AT_ONCE:
-            self._next_batch = []
-            task = asyncio.create_task(self._serve(self._next_batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        self._next_batch.append((wire, address))
-
-    async def _serve(self, queries: list[tuple[bytes, tuple[Any, ...]]]) -> None:
-        if queries is self._next_batch:
-            self._next_batch = []
-        try:
-            wires, hosts = [wire for wire, _ in queries], [address[0] for _, address in queries]
-            responses = await self._reply(wires, over_tcp=False, hosts=hosts)
-        finally:
-            self._query_count -= len(queries)
-        for response, (_, address) in zip(responses, queries, strict=True):
-            if response is not None and self._transport is not None and not self._transport.is_closing():
-                # The source address may be forged, for example with port 0.
-                with contextlib.suppress(OSError, ValueError):
-                    self._transport.sendto(response, address)
-
-    async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._transport is not None:
-            self._transport.close()
-            await self._closed
-
-
 def _read_message(wire: bytes) -> Query | Response | None:
     """Return the query in a message, or the response to a malformed message; None if the message gets no response."""
     if len(wire) < HEADER_BYTES or wire[2] & 0x80:
@@ -273,35 +189,3 @@ def _answer_or_servfail(query: Query, views: Mapping[str, ZoneView] | None, *, o
     except Exception:
         log.exception("nameserver_query_failed", names=[query.name])
         return bare_response(query, dns.rcode.SERVFAIL)
-
-
-def _bind_both(family: int, address: tuple[Any, ...]) -> tuple[socket.socket, socket.socket]:
-    """Return a TCP and a UDP socket on the same port. For port 0 try several: a port that is free for TCP may be in use for UDP."""
-    for tries_left in reversed(range(_BIND_TRIES if address[1] == 0 else 1)):
-        tcp_socket = _bind(family, socket.SOCK_STREAM, address)
-        port = tcp_socket.getsockname()[1]
-        try:
-            return tcp_socket, _bind(family, socket.SOCK_DGRAM, (address[0], port, *address[2:]))
-        except OSError:
-            tcp_socket.close()
-            if not tries_left:
-                raise
-    raise AssertionError  # the last try returned or raised
-
-
-def _bind(family: int, kind: socket.SocketKind, address: tuple[Any, ...]) -> socket.socket:
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP. Without it the second of two pipelined responses waits 40 ms for
-    # the client's delayed acknowledgement of the first.
-    protocol = socket.IPPROTO_TCP if kind == socket.SOCK_STREAM else socket.IPPROTO_UDP
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setblocking(False)  # noqa: FBT003 - the parameter has no name
-        if kind == socket.SOCK_STREAM:  # not for UDP, where another process could then share the port
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind(address)
-    except BaseException:
-        bound.close()
-        raise
-    return bound

@@ -9,8 +9,8 @@ from ipaddress import ip_address, ip_network
 from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX
 from sublet.dns.wire import HEADER_BYTES
 
-Reply = Callable[[list[bytes]], Awaitable[list[bytes | None]]]
-"""Returns the responses to a batch of messages. None as a response closes the connection."""
+Reply = Callable[[list[bytes], list[str]], Awaitable[list[bytes | None]]]
+"""Returns the responses to a batch of messages from these source addresses. None as a response closes the connection."""
 
 IDLE_SECONDS = 10.0
 """How long a client may take to send a whole query, and to receive `_SENT_BYTES`."""
@@ -38,15 +38,17 @@ class _Connection:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    address: str
     client: str
     idle_since: float | None
 
 
 class TcpServer:
-    """Accepts connections. `reply` answers the queries on them."""
+    """Accepts connections. `reply` answers the queries on them, of at most `query_bytes_max` octets."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Reply, query_bytes_max: int = QUERY_BYTES_MAX) -> None:
         self._reply = reply
+        self._query_bytes_max = query_bytes_max
         self._servers: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], _Connection] = {}
 
@@ -68,7 +70,8 @@ class TcpServer:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection. At a limit, close the connection that has been idle longest; if all are busy, refuse the new one."""
-        client = _client_of(writer)
+        address = _address_of(writer)
+        client = _client_of(address)
         in_use = [each for each in self._connections.values() if not each.writer.transport.is_closing()]
         of_client = [each for each in in_use if each.client == client]
         if len(of_client) >= CONNECTIONS_PER_CLIENT or len(in_use) >= CONNECTIONS_MAX:
@@ -82,7 +85,7 @@ class TcpServer:
                 writer.transport.abort()
                 return
             longest_idle.writer.transport.abort()
-        connection = _Connection(reader, writer, client, asyncio.get_running_loop().time())
+        connection = _Connection(reader, writer, address, client, asyncio.get_running_loop().time())
         task = asyncio.create_task(self._serve_connection(connection))
         self._connections[task] = connection
         task.add_done_callback(lambda ended: self._connections.pop(ended, None))
@@ -110,13 +113,13 @@ class TcpServer:
         writer = connection.writer
         connection.idle_since = asyncio.get_running_loop().time()
         async with asyncio.timeout(IDLE_SECONDS):
-            while not (queries := _take_queries(received)):
+            while not (queries := _take_queries(received, self._query_bytes_max)):
                 octets = await connection.reader.read(_READ_BYTES)
                 if not octets:
                     return False
                 received += octets
         connection.idle_since = None
-        responses = await self._reply(queries)
+        responses = await self._reply(queries, [connection.address] * len(queries))
         sent = bytearray()
         for response in responses:
             if response is None:
@@ -131,16 +134,21 @@ class TcpServer:
         return None not in responses
 
 
-def _client_of(writer: asyncio.StreamWriter) -> str:
-    """Return the IPv4 address, or the IPv6 network of 64 bits, that the limits count as one client."""
+def _address_of(writer: asyncio.StreamWriter) -> str:
+    """Return the address of the client; empty if the client has closed the connection already."""
     peer = writer.get_extra_info("peername")
-    if peer is None:  # the client has closed the connection already
+    return "" if peer is None else str(peer[0])
+
+
+def _client_of(address: str) -> str:
+    """Return the IPv4 address, or the IPv6 network of 64 bits, that the limits count as one client."""
+    if not address:
         return ""
-    address = ip_address(peer[0])
-    return str(address) if address.version == 4 else str(ip_network(f"{address}/64", strict=False))
+    parsed = ip_address(address)
+    return address if parsed.version == 4 else str(ip_network(f"{address}/64", strict=False))
 
 
-def _take_queries(received: bytearray) -> list[bytes]:
+def _take_queries(received: bytearray, query_bytes_max: int) -> list[bytes]:
     """Remove the next whole queries from `received`, and return them, up to `QUERIES_AT_ONCE` and `BATCH_BYTES_MAX`.
 
     Raises:
@@ -150,7 +158,7 @@ def _take_queries(received: bytearray) -> list[bytes]:
     at = 0
     while len(queries) < QUERIES_AT_ONCE and at < BATCH_BYTES_MAX and len(received) >= at + 2:
         size_bytes = int.from_bytes(received[at : at + 2], "big")
-        if not HEADER_BYTES <= size_bytes <= QUERY_BYTES_MAX:
+        if not HEADER_BYTES <= size_bytes <= query_bytes_max:
             if not queries:
                 raise _MalformedQuery
             break  # Answer the whole queries first; the next call raises for the malformed one.

@@ -55,6 +55,8 @@ class Context:
     """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that a read needs no write."""
     used_sessions: dict[int, Use] = field(default_factory=dict)
     """The last use of each session whose stored `last_used_at` is outdated, by id."""
+    update_secret: Secret | None = None
+    """The secret from which the secrets of update keys are derived; None if the service doesn't accept DNS UPDATE."""
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
     """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
     served_waiter: ServedWaiter = field(default_factory=ServedWaiter)
@@ -62,6 +64,12 @@ class Context:
     """Checks delegations; None if the setting `health_checks` is off."""
     querying: Counter[int] = field(default_factory=Counter)
     """The number of requests that are querying name servers, by user id."""
+
+    @property
+    def update_server(self) -> str:
+        """The address for DNS UPDATE as registrants reach it, host:port; empty if the service doesn't accept DNS UPDATE."""
+        settings = self.settings
+        return "" if self.update_secret is None else settings.update_address or settings.update_listen
 
     def record_use(self, registrant: Registrant, address: str) -> None:
         """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""

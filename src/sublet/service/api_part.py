@@ -31,6 +31,8 @@ from sublet.operations.rate_limiter import RateLimiter, choose_reserve
 from sublet.platform_domains.name_servers import name_servers
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
+from sublet.service.update_part import updates_accepted
+from sublet.subdomains.update_keys.keys import read_server_secret
 from sublet.surfaces import OPERATIONS, RDAP_OPERATIONS
 from sublet.web.console import Console
 
@@ -106,6 +108,7 @@ async def serve_api(
         stopping=stop,
         readiness=dict(readiness),
         checker=Checker(settings, db) if settings.health_checks else None,
+        update_secret=read_server_secret(settings.update_key_file),
         name_servers=lambda each: name_servers(each, built_in, settings.primaries),
     )
     origin = origin_of(listening)
@@ -125,7 +128,9 @@ async def serve_api(
         console_routes=[*Dyndns(context, public_url, OPERATIONS).routes(), *console.routes()],
         refusal_page=console.refuse,
     )
-    async with run_in_background(_flush_token_uses(context)):
+    async with run_in_background(_flush_token_uses(context)), updates_accepted(context) as updates:
+        if updates is not None:
+            log.info("accepting_updates", dns=host_and_port(*updates))
         try:
             await serve_http(
                 app,

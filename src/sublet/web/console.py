@@ -72,6 +72,7 @@ class Console:
         self._template_environment.globals |= {
             "settings": context.settings,
             "checks_health": context.checker is not None,
+            "update_server": context.update_server,
             "api_path": BASE_PATH,
             "api_url": public_url + BASE_PATH,
             "reasons": REASONS,

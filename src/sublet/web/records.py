@@ -36,7 +36,7 @@ _AT_YOUR_HOST = "Now enter {} as the custom domain at your web host."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
+class RecordsView:
     """What the page shows of a name. `types` are the types of records that the platform domain accepts."""
 
     fqdn: str
@@ -52,7 +52,7 @@ class _View:
 class _Plan:
     """What a form changes: lines of records, and the nameservers that the records replace."""
 
-    view: _View
+    view: RecordsView
     form: RecordsForm
     removed: list[str]
     added: list[str]
@@ -65,7 +65,7 @@ class _Plan:
 
 async def show(call: PageCall) -> Response:
     """Show the forms for the records of a name, and its records."""
-    return _render(call, await call.read("get_records", _read_view))
+    return _render(call, await call.read("get_records", read_view))
 
 
 async def change(call: PageCall) -> Response:
@@ -85,7 +85,7 @@ async def change(call: PageCall) -> Response:
             done = await _store(call, plan.form, view.fqdn, etag)
         except Refusal as refusal:
             call.refusal = refusal
-            return _render(call, await call.read("get_records", _read_view), title=_ONLY_REMOVED)
+            return _render(call, await call.read("get_records", read_view), title=_ONLY_REMOVED)
     else:
         done = await _store(call, plan.form, view.fqdn, etag)
     is_published = done.provisioning.status in ("published", "none")
@@ -123,22 +123,23 @@ def record_lines(records: Sequence[RecordSet]) -> list[str]:
 async def stored_records(call: PageCall) -> tuple[list[str], str]:
     """Return the lines of a name's records, and their entity tag. A name in the trash has no lines."""
     try:
-        view = await call.read("get_records", _read_view)
+        view = await call.read("get_records", read_view)
     except SubdomainNotFound:
         return [], ""
     return record_lines(view.records), view.etag
 
 
-def _read_view(tx: Tx, call: Call[None, None]) -> _View:
+def read_view(tx: Tx, call: Call[None, None]) -> RecordsView:
+    """Return what the page shows of the name in its path. Raises `SubdomainNotFound`."""
     return _view(tx, call)[0]
 
 
-def _view(tx: Tx, call: Call[None, None]) -> tuple[_View, PlatformDomain]:
+def _view(tx: Tx, call: Call[None, None]) -> tuple[RecordsView, PlatformDomain]:
     subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     answer = show_records(tx, call)
-    view = _View(
+    view = RecordsView(
         fqdn=subdomain.fqdn,
         records=subdomain.records,
         nameservers=subdomain.delegation.nameservers,
@@ -169,7 +170,9 @@ def _read_plan(tx: Tx, call: Call[None, None], *, form: Form) -> _Plan:
     )
 
 
-def _render(call: PageCall, view: _View, *, title: str = _NOT_STORED, is_unchanged: bool = False) -> Response:
+def _render(
+    call: PageCall, view: RecordsView, *, title: str = _NOT_STORED, is_unchanged: bool = False
+) -> Response:
     return call.render(
         "records",
         view=view,

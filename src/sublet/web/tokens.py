@@ -42,7 +42,7 @@ async def show_new(call: PageCall) -> Response:
     """Show the form of a new token."""
     ticked = list(SCOPES_DEFAULT) if call.refusal is None else call.form.lists.get("scopes", [])
     until = _day(_now() + LIFE_DEFAULT)
-    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=until, latest=_latest_day())
+    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=until, latest=latest_day())
 
 
 async def create(call: PageCall) -> Response:
@@ -65,7 +65,7 @@ async def show_one(call: PageCall) -> Response:
         scopes=_scopes(),
         ticked=call.form.lists.get("scopes", token.scopes),
         until=_day(token.expires_at),
-        latest=max(_latest_day(), _day(token.expires_at)),
+        latest=max(latest_day(), _day(token.expires_at)),
         overlaps=OVERLAPS,
     )
 
@@ -113,7 +113,7 @@ def _members(form: Form) -> dict[str, Any]:
     }
 
 
-def _latest_day() -> str:
+def latest_day() -> str:
     """Return the last day whose end is at most `OWN_LIFE_MAX` from now."""
     return _day(_now() + OWN_LIFE_MAX - timedelta(days=1))
 

@@ -54,6 +54,8 @@ from sublet_client.models import (
     TimelineAnswer,
     TokenDetail,
     Transfer,
+    UpdateKey,
+    UpdateKeySecretAnswer,
     Usage,
     ZoneFileStoredAnswer,
 )
@@ -1657,6 +1659,99 @@ class AsyncRecordsMethods:
                 whole(ZoneFileStoredAnswer),
                 body=given(zone_file=zone_file),
                 headers=given(**{"idempotency-key": idempotency_key, "if-match": if_match}),
+            )
+        )
+
+
+class AsyncUpdateKeysMethods:
+    """The keys with which programs change the records of a name by DNS UPDATE."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self, fqdn: str) -> tuple[UpdateKey, ...]:
+        """List the update keys of a subdomain.
+
+        Returns the valid keys of the name, newest first, but none that may do more than the token of the
+        request. GET /tokens lists them too.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound: and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "list_update_keys",
+                "GET",
+                path_of("/subdomains/{fqdn}/update-keys", fqdn=fqdn),
+                member(tuple[UpdateKey, ...], "update_keys"),
+            )
+        )
+
+    async def create(
+        self,
+        fqdn: str,
+        *,
+        name: str | None = None,
+        record_names: Sequence[str] | UnsetType | None = UNSET,
+        expires_at: datetime | None = None,
+        idempotency_key: str | None = None,
+    ) -> UpdateKeySecretAnswer:
+        """Create an update key of a subdomain.
+
+        With the key, programs change the name's records by DNS UPDATE. It may do no more than the token of
+        the request, which needs `records:write` too. Without `expires_at` it lives a year, or as long as
+        the token of the request. Mails the user, and the owners of its organization. Only this answer shows
+        the secret.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            record_names: The owners of records that the token may change, relative to the name, such as
+                `_acme-challenge`. `_acme-challenge.*` stands for all that begin with `_acme-challenge.`.
+                Not with the scope `subdomains:write`. Null: all owners.
+            expires_at: RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the
+                token without an end.
+
+        Raises:
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, ValidationFailed: and
+                what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "create_update_key",
+                "POST",
+                path_of("/subdomains/{fqdn}/update-keys", fqdn=fqdn),
+                whole(UpdateKeySecretAnswer),
+                body=given(name=name, record_names=nullable(record_names), expires_at=expires_at),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
+
+    async def revoke(self, fqdn: str, id: int | str, *, idempotency_key: str | None = None) -> UpdateKey:
+        """Revoke an update key of a subdomain.
+
+        Messages with the key are refused from now on. Revoking it again changes nothing.
+
+        Args:
+            fqdn: The subdomain's id or its name, in any case, with or without the final dot, as U-labels or
+                A-labels.
+            id: The key's id.
+
+        Raises:
+            AccountSuspended, NotFound, SubdomainNotFound, TokenNotFound: and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "revoke_update_key",
+                "DELETE",
+                path_of("/subdomains/{fqdn}/update-keys/{id}", fqdn=fqdn, id=id),
+                member(UpdateKey, "update_key"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
             )
         )
 

@@ -52,6 +52,7 @@ class AsyncClient:
         self.subdomains = AsyncSubdomains(self._transport)
         self.tokens = _async.AsyncTokensMethods(self._transport)
         self.records = _async.AsyncRecordsMethods(self._transport)
+        self.update_keys = _async.AsyncUpdateKeysMethods(self._transport)
         self.transfers = _async.AsyncTransfersMethods(self._transport)
         self.organizations = _async.AsyncOrganizationsMethods(self._transport)
         self.tickets = _async.AsyncTicketsMethods(self._transport)

@@ -51,6 +51,7 @@ class Client:
         self.subdomains = Subdomains(self._transport)
         self.tokens = _sync.TokensMethods(self._transport)
         self.records = _sync.RecordsMethods(self._transport)
+        self.update_keys = _sync.UpdateKeysMethods(self._transport)
         self.transfers = _sync.TransfersMethods(self._transport)
         self.organizations = _sync.OrganizationsMethods(self._transport)
         self.tickets = _sync.TicketsMethods(self._transport)

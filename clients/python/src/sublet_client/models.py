@@ -704,6 +704,33 @@ class ZoneFileStoredAnswer(Model, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
+class UpdateKey(Model, frozen=True, kw_only=True):
+    """An update key without its secret. `key_name` is its name in TSIG. `record_names` null means all
+    owners. `last_used_at` and `last_used_from` may be up to an hour old.
+    """
+
+    id: int
+    name: str
+    key_name: str
+    algorithm: str
+    record_names: tuple[str, ...] | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    last_used_from: str | None
+    revoked_at: datetime | None
+
+
+class UpdateKeySecretAnswer(Model, frozen=True, kw_only=True):
+    """An update key with its secret in base64, which is not shown again. `server` is the IP address and
+    port that answer DNS UPDATE.
+    """
+
+    update_key: UpdateKey
+    secret: Secret
+    server: str
+
+
 class Transfer(Model, frozen=True, kw_only=True):
     """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether
     the address has an account.

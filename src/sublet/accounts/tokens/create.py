@@ -26,7 +26,13 @@ Only the operator issues tokens that live longer.
 
 
 def create_token(
-    tx: Tx, actor: Actor, name: str | None, wanted: Mapping[str, Any], organization_id: int | None = None
+    tx: Tx,
+    actor: Actor,
+    name: str | None,
+    wanted: Mapping[str, Any],
+    organization_id: int | None = None,
+    *,
+    is_update_key: bool = False,
 ) -> IssuedToken:
     """Create a token that may do no more than the token or session of the request, and return it with its secret.
 
@@ -69,6 +75,7 @@ def create_token(
         restrictions,
         budget_token_id=acting.budget_id,
         organization_id=organization_id,
+        is_update_key=is_update_key,
     )
 
 

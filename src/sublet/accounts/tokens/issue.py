@@ -175,6 +175,7 @@ def add_token(
     *,
     budget_token_id: int | None = None,
     organization_id: int | None = None,
+    is_update_key: bool = False,
 ) -> IssuedToken:
     """Add a token, and return it with its secret. Not checked: name and restrictions, which callers check."""
     secret = new_token()
@@ -187,10 +188,13 @@ def add_token(
         creator_token_id=actor.token_id,
         budget_token_id=budget_token_id,
         organization_id=organization_id,
+        is_update_key=is_update_key,
     )
     after = {"user_id": user.id, "name": name, **restrictions_for_audit(restrictions)}
     if organization_id is not None:
         after["organization_id"] = organization_id
+    if is_update_key:
+        after["is_update_key"] = True
     audit.record(tx, actor, "token.issue", token.id, after=after)
     return IssuedToken(secret, token, user)
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "set": ("delegation:set_", "The same as `ns set`."),
     "ds": ("delegation:ds", "Show and change DS records."),
     "records": ("records:records", "Show and change the records of a name without nameservers."),
+    "keys": ("keys:keys", "Keys for certbot and other programs that speak DNS UPDATE."),
     "health": ("delegation:health", "Check whether a delegation works."),
     "renew": ("register:renew", "Renew names."),
     "auto-renew": ("register:auto_renew", "Show or set automatic renewal."),
