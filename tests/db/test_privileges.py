@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-from docs.test_api_page import check_examples, primary_and_settings
+from docs.test_api_page import check_examples, primary_and_settings, update_settings
 from docs.test_cli_page import REFUSED_EXAMPLES, examples, prepare
 from sublet.cli.main import app
 from sublet.db import open_database
@@ -85,7 +85,10 @@ def test_the_command_prints_the_grants() -> None:
 
 
 def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: Path) -> None:
-    with primary_and_settings(tmp_path) as (server, section), split_service(found, section) as service:
+    with (
+        primary_and_settings(tmp_path) as (server, section),
+        split_service(found, section, **update_settings(tmp_path)) as service,
+    ):
         service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
         check_examples(service, server)
         member = service.add_user("new@example.org", credit_count=100)

@@ -184,20 +184,24 @@ def test_the_examples_get_the_printed_answers(tmp_path: Path) -> None:
     with primary_and_settings(tmp_path) as (server, section):
         # It waits up to 20 s for each publication, because the page shows published names.
         url = registry_address(tmp_path)
-        key_file = tmp_path / "update-key"
-        key_file.write_text("0123456789abcdef" * 2)
         with running_service(
             url,
             publish_wait_ms=20_000,
             signup="open",
             primaries=(section,),
             health_checks=True,
-            update_key_file=str(key_file),
-            update_address="203.0.113.53:53",
+            **update_settings(tmp_path),
         ) as service:
             service.environment["SUBLET_CONFIG"] = str(settings_file(tmp_path, [section]))
             check_examples(service, server)
             wait_until(lambda: service.doctor() == [])
+
+
+def update_settings(folder: Path) -> dict[str, str]:
+    """Return the settings with which a service gives update keys, as if another process answered DNS UPDATE."""
+    file = folder / "update-key"
+    file.write_text("0123456789abcdef" * 2)
+    return {"update_key_file": str(file), "update_address": "203.0.113.53:53"}
 
 
 @contextmanager

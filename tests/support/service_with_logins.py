@@ -64,7 +64,9 @@ def logins(owner_url: str) -> Iterator[Logins]:
 
 
 @contextmanager
-def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[RunningService]:
+def split_service(
+    found: Logins, *primaries: PrimarySettings, **settings_of_api: str
+) -> Iterator[RunningService]:
     """Run `sublet api`, `sublet worker` and `sublet dns`, each with its own login. Commands use the operator's login.
 
     All processes must be ready before the block, and must have unregistered after it.
@@ -86,6 +88,7 @@ def split_service(found: Logins, *primaries: PrimarySettings) -> Iterator[Runnin
     api, worker, name_server = (
         replace(settings, database_url=found.url(role)) for role in ("api", "worker", "dns")
     )
+    api = replace(api, **settings_of_api)  # type: ignore[arg-type] # texts only
     service = RunningService(settings, MovableClock(), dns=dns)
     clock = service.clock
     ready, stops, failures = threading.Event(), list[Callable[[], object]](), list[BaseException]()
