@@ -110,7 +110,7 @@ class Dyndns:
             raise MethodNotAllowed("Use GET or POST.", details={"allow": ["GET", "POST"]})
         failure_limits = await self._calls.count_request(client, {})
         # A browser adds a password that it has stored to requests that pages of other sites make it send.
-        if client.fields.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if client.fields.get("sec-fetch-site") not in (None, "none", "same-origin"):
             raise origin_refusal(client.site)
         registrant = await self._authenticate(request, client, failure_limits)
         request.state.user_id = registrant.user.id
