@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sublet_client import Client
+from sublet_client import Client, ValidationFailed
 from sublet_client.cli.delegation import with_wait
 from sublet_client.cli.names import waited
 from sublet_client.cli.session import Ctl, Function, Stop, command, group
@@ -145,3 +145,65 @@ def _place(client: Client, name: str, owner: str) -> tuple[str, str]:
 def _wait(ctl: Ctl, client: Client, name: str, *, waits: bool) -> None:
     if waits:
         waited(ctl, client, client.subdomains.get(name), waits=True)
+
+
+@command(records, "edit", uses=("get_records", "replace_records", "get_subdomain"), columns=COLUMNS)
+@click.argument("name")
+@with_wait
+def edit(ctl: Ctl, name: str, waits: bool) -> tuple[RecordSet, ...]:
+    """Edit the records of a name in $EDITOR, as the lines of a zone file. Print the records.
+
+    A refused file is opened again. Records that were changed in between are not overwritten.
+    """
+    with ctl.client() as client:
+        fqdn = client.subdomains.get(name).fqdn
+        seen = client.records.get_tagged(fqdn)
+        before = _zone_lines(fqdn, seen.value.records)
+        text: str | None = before
+        refused = None
+        while True:
+            text = click.edit(text, extension=".zone")
+            if text is None or text == before:
+                raise refused or Stop("You changed nothing.", f"subletctl records list {fqdn}")
+            try:
+                done = client.records.replace(fqdn, _parse_lines(text), if_match=seen.etag)
+            except (ValidationFailed, click.BadParameter) as error:
+                refused = error
+                click.echo(error if isinstance(error, ValidationFailed) else error.message, err=True)
+                ctl.ask("Edit it again?", f"subletctl records edit {fqdn}", yes=False)
+                continue
+            _wait(ctl, client, fqdn, waits=waits)
+            return done.records
+
+
+def _zone_lines(fqdn: str, record_sets: Sequence[RecordSet]) -> str:
+    """Return a zone file with a line for each record."""
+    lines = [
+        f"{each.name}\t{each.ttl}\tIN\t{each.type}\t{value}\n"
+        for each in record_sets
+        for value in each.values
+    ]
+    return "".join([f"$ORIGIN {fqdn}.\n", *lines])
+
+
+def _parse_lines(text: str) -> list[RecordSetEntry]:
+    """Return the RRsets of lines as `_zone_lines` writes them. Lines that are empty, begin with `;` or `$ORIGIN` are ignored.
+
+    Raises:
+        click.BadParameter: a line has another form.
+    """
+    found: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith((";", "$ORIGIN")):
+            continue
+        words = line.split(None, 4)
+        if len(words) < 5 or not words[1].isdecimal() or words[2].upper() != "IN":
+            raise click.BadParameter(
+                f"Line {number}: write it as OWNER TTL IN TYPE VALUE, such as www 300 IN A 8.8.4.4."
+            )
+        owner, ttl, _, rdtype, value = words
+        found.setdefault((owner, rdtype.upper()), (int(ttl), []))[1].append(value.strip())
+    return [
+        RecordSetEntry(name=owner, type=rdtype, values=tuple(values), ttl=ttl)
+        for (owner, rdtype), (ttl, values) in found.items()
+    ]
