@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import dns.name
@@ -166,3 +167,37 @@ names:
     ):
         text = f"names: {{{fqdn}: {{records: {wrong}}}}}"
         assert sentence in run("apply", "-f", "-", text=text, exit_code=2).stderr
+
+
+def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *texts: str) -> Path:
+    """Make $EDITOR a program that replaces the file by the next text, and writes what it was given to the returned file."""
+    for number, text in enumerate(texts):
+        (tmp_path / f"text{number}").write_text(text)
+    program, given = tmp_path / "editor", tmp_path / "given"
+    program.write_text(
+        f'#!/bin/sh\ncat "$1" >> {given}\ncd {tmp_path}\nnext=$(ls text* | head -n 1)\nsleep 0.01\n'
+        'cp "$next" "$1"\nrm "$next"\ntouch -d tomorrow "$1"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(program))
+    monkeypatch.delenv("VISUAL", raising=False)
+    return given
+
+
+def test_records_are_edited(
+    run: Run, shop: RunningService, fqdn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("records", "set", fqdn, "@", "TXT", "a; b", "--wait")
+    wanted = f'$ORIGIN {fqdn}.\n; the site\n@ 300 IN TXT "a; b"\n@\t300\tIN\tTXT\t"v=spf1 -all"\nwww 60 in a 8.8.4.4\n'
+    given = editor(tmp_path, monkeypatch, wanted)
+    edited = as_json(run("records", "edit", fqdn, "--json", "all", "--wait"))
+    assert {(each["name"], each["type"], each["ttl"], len(each["values"])) for each in edited} == {
+        ("@", "TXT", 300, 2),
+        ("www", "A", 60, 1),
+    }
+    assert '@   300 IN TXT   "a; b"' in given.read_text()
+    for wrong, said in (("www 60 IN\n", "Line 1"), ("www 60 IN A 10.0.0.1\n", "10.0.0.1")):
+        editor(tmp_path, monkeypatch, wrong)
+        refused = run("records", "edit", fqdn, exit_code=1)
+        assert said in refused.stderr
+    assert as_json(run("records", "list", fqdn, "--json", "all")) == edited

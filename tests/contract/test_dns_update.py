@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import dns.edns
 import dns.flags
 import dns.message
 import dns.name
@@ -250,6 +251,24 @@ def test_a_long_message_needs_a_connection(shop: RunningService, user: Registran
     assert exchange_udp(shop, message.to_wire())[3] & 0xF == dns.rcode.REFUSED
     assert records(shop, user, key) == {}
     assert send(shop, message).rcode() == dns.rcode.NOERROR
+
+
+def test_no_answer_to_a_stranger_is_longer_than_its_message(shop: RunningService) -> None:
+    padded = dns.message.make_query("records.test", "SOA", use_edns=0)
+    padded.use_edns(0, options=[dns.edns.GenericOption(dns.edns.OptionType.PADDING, b"")])
+    for sent in (dns.message.make_query("records.test", "SOA"), padded):
+        wire = sent.to_wire()
+        answer = exchange_udp(shop, wire)
+        assert len(answer) <= len(wire)
+        assert dns.message.from_wire(answer, keyring=False).flags & dns.flags.TC
+        assert exchange(shop, wire).answer
+    # A long name that two others point to.
+    name = dns.name.from_text(".".join(["a" * 60] * 4)).to_wire()
+    assert name is not None
+    question = struct.pack("!HHHHHH", 1, 5 << 11, 1, 0, 0, 1) + name + struct.pack("!HH", 6, 1)
+    rdata = b"\xc0\x0c" + struct.pack("!HIHHHHH", 0, 0, 300, 0, 1, 0, 0)
+    record = b"\xc0\x0c" + struct.pack("!HHIH", 250, 255, 0, len(rdata)) + rdata
+    assert len(exchange_udp(shop, question + record)) <= len(question + record)
 
 
 def exchange_udp(shop: RunningService, wire: bytes) -> bytes:

@@ -190,6 +190,13 @@ def test_only_tokens_that_may_change_records_are_accepted(shop: RunningService, 
     assert head.status_code == 405
 
 
+def test_a_page_of_another_site_changes_nothing(shop: RunningService, user: Registrant) -> None:
+    fqdn, token = new_name(shop, user), robot(shop, user)
+    for site, said in (("cross-site", "badauth"), ("same-site", "badauth"), ("none", f"good {FIRST}")):
+        headers = {"sec-fetch-site": site}
+        assert update(shop, token, hostname=fqdn, myip=FIRST, headers=headers)[1] == [said]
+
+
 def test_restrictions_of_a_token_hold(shop: RunningService, user: Registrant) -> None:
     fqdn, other = new_name(shop, user), new_name(shop, user)
     token = robot(shop, user, names=[fqdn], record_names=["home"])

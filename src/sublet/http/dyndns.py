@@ -28,7 +28,7 @@ from sublet.http.errors import internal_error, refusal_headers, status_of
 from sublet.http.head import Clients, check_head, request_id_of
 from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.operations.call import Context
-from sublet.operations.client import Client
+from sublet.operations.client import Client, origin_refusal
 from sublet.operations.operation import Operation
 from sublet.operations.rate_limiter import DYNDNS
 from sublet.subdomains.records.dyndns import (
@@ -107,6 +107,9 @@ class Dyndns:
         if request.method == "HEAD":
             raise MethodNotAllowed("Use GET or POST.", details={"allow": ["GET", "POST"]})
         failure_limits = await self._calls.count_request(client, {})
+        # A browser adds a password that it has stored to requests that pages of other sites make it send.
+        if client.fields.get("sec-fetch-site") not in (None, "none", "same-origin"):
+            raise origin_refusal(client.site)
         registrant = await self._authenticate(request, client, failure_limits)
         request.state.user_id = registrant.user.id
         asked = _Asked(registrant, client, request_id)

@@ -5,11 +5,11 @@ from typing import TextIO
 
 import click
 
-from sublet_client import Client
+from sublet_client import Client, ValidationFailed
 from sublet_client.cli.delegation import with_wait
 from sublet_client.cli.names import waited
 from sublet_client.cli.session import Ctl, Function, Stop, command, group
-from sublet_client.models import RecordSet, RecordSetEntry
+from sublet_client.models import RecordSet, RecordSetEntry, ZoneFileStoredAnswer
 from sublet_client.record_sets import change_record_set
 from sublet_client.spelling import parse_record_owner, parse_record_type, parse_record_value
 
@@ -124,10 +124,44 @@ def import_(ctl: Ctl, name: str, file: TextIO, waits: bool) -> tuple[RecordSet, 
     """
     with ctl.client() as client:
         done = client.records.replace_zone_file(name, file.read())
-        for note in done.notes:
-            click.echo(note, err=True)
-        _wait(ctl, client, name, waits=waits)
-        return done.records
+        return _stored(ctl, client, name, done, waits=waits)
+
+
+@command(records, "edit", uses=("get_zone_file", "replace_zone_file", "get_subdomain"), columns=COLUMNS)
+@click.argument("name")
+@with_wait
+def edit(ctl: Ctl, name: str, waits: bool) -> tuple[RecordSet, ...]:
+    """Edit the records of a name in $EDITOR, as a zone file. Print the records.
+
+    A refused file is opened again. Records that were changed in between are not overwritten.
+    """
+    with ctl.client() as client:
+        fqdn = client.subdomains.get(name).fqdn
+        seen = client.records.get_zone_file_tagged(fqdn)
+        text: str | None = seen.value
+        refused = None
+        while True:
+            text = click.edit(text, extension=".zone")
+            if text is None or text == seen.value:
+                raise refused or Stop("You changed nothing.", f"subletctl records list {fqdn}")
+            try:
+                done = client.records.replace_zone_file(fqdn, text, if_match=seen.etag)
+            except ValidationFailed as error:
+                refused = error
+                click.echo(error, err=True)
+                ctl.ask("Edit it again?", f"subletctl records edit {fqdn}", yes=False)
+                continue
+            return _stored(ctl, client, fqdn, done, waits=waits)
+
+
+def _stored(
+    ctl: Ctl, client: Client, name: str, done: ZoneFileStoredAnswer, *, waits: bool
+) -> tuple[RecordSet, ...]:
+    """Write to standard error which lines of a zone file were ignored or changed, and return the records."""
+    for note in done.notes:
+        click.echo(note, err=True)
+    _wait(ctl, client, name, waits=waits)
+    return done.records
 
 
 def _change(
