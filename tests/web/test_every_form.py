@@ -1,13 +1,18 @@
-"""Every form of every page, sent once with its defaults, and once with each option, checkbox and button: none is refused as invalid."""
+"""Every form of every page, sent once with its defaults, and once with each option, checkbox and button: none is refused as invalid.
+
+The forms in the answers, such as the confirmation of a price, are sent as well. A page whose form isn't among them fails the test.
+"""
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlencode, urljoin
 
 import pytest
 
+from sublet.web import routes
 from support.console_client import ConsoleClient, PageForm, Shown, console
-from support.console_pages import ADA, DOMAIN, PAGES, fill
+from support.console_pages import ADA, DOMAIN, PAGES, RECORDS, fill
 from support.running_service import RunningService, registry_address, running_service
 
 TYPED = {
@@ -55,11 +60,18 @@ ENDS = (
     "/restore",
 )
 """The ends of actions after which pages or their forms are gone. These are sent last."""
-NEEDS_A_CODE = ("/signin/confirm", "/device")
+NEEDS_A_CODE = ("/signin/confirm", "/signup/confirm", "/device")
 """Forms whose text comes from a mail or from a program: a wrong one is refused."""
-# On a page without records, a website at a host name excludes what the next forms add.
+NOT_SENT = {
+    "/signout": "on every page; tests/web/test_account.py sends it",
+    "/delegation-check": "a script sends it; tests/web/test_register.py does",
+    "/passkeys/{id:id}/remove": "there is no passkey; tests/web/test_account_in_a_browser.py adds one",
+    "/passkeys/recovery/stop": "there is no recovery; tests/web/test_account.py starts one",
+    "/names/{fqdn}/retry": "no name has failed; tests/web/test_retry_in_a_browser.py sends it",
+}
+"""The pages whose forms no page of this test has, each with the reason."""
 PATHS = (
-    *(each.path for each in PAGES if each.name != "no-records"),
+    *(each.path for each in PAGES),
     "/account/email/code",
     "/o/3/delete",
     f"/names/old.{DOMAIN}/restore",
@@ -103,48 +115,88 @@ def forms_of(page: Shown) -> dict[tuple[str, str], PageForm]:
     return found
 
 
-def send(browser: ConsoleClient, path: str, form: PageForm, number: int) -> tuple[int, str]:
-    """Send one variant of a form of a page. Return the status, and the text of a refusal that no input explains."""
+def send(browser: ConsoleClient, path: str, form: PageForm, number: int) -> tuple[Shown, str]:
+    """Send one variant of a form of a page. Return the answer, and the text of a refusal that no input explains."""
     action = urljoin(path, form.action)
     fields = [*variants(form)][number]
     if form.method == "GET":
         answer = browser.get(f"{action.partition('?')[0]}?{urlencode(fields)}")
     else:
-        if "confirm" in form.fields and number:
+        if form.fields.get("confirm") == "" and number:
             slug = re.search(r"valley-museum-\w+", browser.get(path).text)
             fields = fields | {"confirm": slug[0] if slug else ADA}
         answer = browser.post(action, fields)
     needs_code = action.startswith(NEEDS_A_CODE) or action.endswith("/code")
     # The first variant has empty fields that a person must fill in.
     is_refused = number > 0 and answer.status in (400, 422) and not needs_code
-    return answer.status, answer.text[:600] if is_refused or answer.status >= 500 else ""
+    return answer, answer.text[:600] if is_refused or answer.status >= 500 else ""
+
+
+class Twins:
+    """A new name for each form that changes records or nameservers, like the page's name, so that no form takes another's away."""
+
+    def __init__(self, service: RunningService) -> None:
+        self.service = service
+        self.token = service.issue_token(ADA)
+        self.count = 0
+
+    def path(self, path: str) -> str:
+        """Return the path of the same page about a new name. Other paths stay as they are."""
+        found = re.fullmatch(rf"(.*[/=])(shop|blog|music|site)(\.{DOMAIN}(|/records|/nameservers))", path)
+        if found is None or (found[4] == "" and found[2] != "shop"):
+            return path
+        self.count += 1
+        label = f"{found[2]}{self.count}"
+        hosts = ["ns1.provider.example", "ns2.provider.example"]
+        members: dict[str, Any] = {"blog": {"nameservers": hosts}, "site": {"records": RECORDS}}
+        if found[2] != "shop":  # which the form registers
+            self.service.register(self.token, f"{label}.{DOMAIN}", **members.get(found[2], {}))
+        return f"{found[1]}{label}{found[3]}"
+
+
+def send_all(browser: ConsoleClient, path: str, place: tuple[str, str], number: int) -> Iterator[str]:
+    """Send one variant of a form of a page, then each form of another page in the answer. Yield the refusals that no input explains.
+
+    Yield nothing if the page no longer has the form.
+    """
+    shown = forms_of(browser.get(path))
+    if place not in shown or len([*variants(shown[place])]) <= number:
+        assert place[0].endswith(ENDS), f"{path} has lost the form {place}"
+        return
+    answer, refusal = send(browser, path, shown[place], number)
+    yield refusal
+    is_another_page = answer.response.request.method == "POST" and forms_of(answer).keys() != shown.keys()
+    if is_another_page and answer.status == 200:
+        for form in answer.forms:
+            if form.action not in NOT_SENT:
+                yield send(browser, answer.path, form, 1)[1]
 
 
 def test_no_default_and_no_option_is_refused_as_invalid(service: RunningService) -> None:
     open_paths = {each.path for each in PAGES if each.is_open}
-    signed_in, stranger = console(service, ADA), console(service)
+    signed_in, stranger, twins = console(service, ADA), console(service), Twins(service)
     waiting = []
     for path in PATHS:
         page = (stranger if path in open_paths else signed_in).get(path)
         for (action, place), form in forms_of(page).items():
-            if action == "/signout":  # on every page; tests/web/test_account.py sends it
-                continue
             order = (action == "/account/delete", action == "/o/3/delete", action.endswith(ENDS))
-            waiting += [(order, action, path, place, number) for number in range(len([*variants(form)]))]
-    sent: set[str] = set()
-    failures = []
+            if action not in NOT_SENT:
+                waiting += [(order, action, path, place, number) for number in range(len([*variants(form)]))]
+    sent, failures = set(), []
     for _, action, path, place, number in sorted(waiting):
         browser = stranger if path in open_paths else signed_in
-        # A name can be registered once.
-        shown = forms_of(browser.get(path.replace("=shop.", f"=shop{number}.")))
-        if (action, place) not in shown or len([*variants(shown[action, place])]) <= number:
-            assert action.endswith(ENDS), f"{path} has lost the form {action}"
-            continue
-        status, refusal = send(browser, path, shown[action, place], number)
-        sent.add(action)
-        if refusal:
-            failures.append((path, action, number, status, refusal))
+        about = twins.path(path) if number else path
+        name, twin = (each.partition(f".{DOMAIN}")[0].rpartition("/")[2] for each in (path, about))
+        own_action = action if name == path else action.replace(f"/{name}.", f"/{twin}.")
+        for refusal in send_all(browser, about, (own_action, place), number):
+            sent.add(urljoin(path, action).partition("?")[0])
+            if refusal:
+                failures.append((path, action, number, refusal))
     assert failures == [], "\n".join(map(str, failures))
-    # Accepting an offer ends it, and ending other sessions leaves none to end.
-    assert {action for _, action, *_ in waiting} - sent <= {"/transfers/2/decline", "/sessions/end-others"}
-    assert {"/tokens/new", "/tokens/1/rotate", "/register", "/tickets/new", "/account/delete"} <= sent
+    patterns = {each.path: _pattern(each.path) for each in routes.PAGES if each.post}
+    missing = {path for path, pattern in patterns.items() if not any(map(pattern.fullmatch, sent))}
+    assert missing == NOT_SENT.keys()
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path))
