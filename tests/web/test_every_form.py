@@ -74,8 +74,8 @@ NOT_SENT = {
     "/names/{fqdn}/retry": "tests/web/test_retry_in_a_browser.py has a name that failed",
 }
 """The pages with forms that no page of this test has, each with the reason."""
-GONE = {"/sessions/end-others", "/transfers/{id:id}/decline"}
-"""Forms that the ones before them take away: ending a session may leave none to end, and accepting an offer ends it."""
+GONE = {"/sessions/end-others", "/transfers/{id:id}/decline", "/transfers/{id:id}/withdraw"}
+"""Forms that others take away: the end of a session may leave none to end, and an offer ends once."""
 PATHS = (
     *(each.path for each in PAGES),
     "/account/email/code",
