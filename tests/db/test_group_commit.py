@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from sublet.db import SqliteDatabase, Tx, open_database, sqlite
 from sublet.db.commit_waiters import CommitWaiters
+from sublet.db.model import DISK_IS_FULL, IS_READ_ONLY
 from sublet.errors import Conflict, Unavailable
 from support.databases import driver_of
 
@@ -158,12 +159,29 @@ def test_a_full_disk_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -
             return_exceptions=True,
         )
         assert all(isinstance(result, Unavailable) for result in results), results
-        assert database.is_full()
+        assert database.write_failure() == DISK_IS_FULL
         assert await database.read(_names) == {"first"}
         assert _stored(tmp_path) == {"first"}
         assert await database.write(add_much, "later", 1_000_000) == "later"
-        assert not database.is_full()
+        assert database.write_failure() is None
         assert await database.read(_names) == {"first", "later"}
+
+    _tell(tmp_path, story)
+
+
+def test_a_read_only_database_refuses_writes_answers_reads_and_recovers(tmp_path: Path) -> None:
+    def set_read_only(tx: Tx, value: str) -> None:
+        tx.connection.execute(text(f"PRAGMA query_only = {value}"))
+
+    async def story(database: SqliteDatabase) -> None:
+        await database.write(_add, "first")
+        await database.write(set_read_only, "ON")
+        with pytest.raises(Unavailable):
+            await database.write(_add, "second")
+        assert database.write_failure() == IS_READ_ONLY
+        assert await database.read(_names) == {"first"}
+        await database.write(_add, "later")  # on a new connection, as after every failed commit
+        assert database.write_failure() is None
 
     _tell(tmp_path, story)
 

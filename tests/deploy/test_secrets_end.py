@@ -1,6 +1,7 @@
 """Codes, links and tokens of mails and sign-ins, sent through the nginx of `deploy/nginx/`: once the mails are sent, no copy is left."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from sublet.operations.session_cookie import COOKIE
 from sublet.schema import metadata
 from support.console_client import ConsoleClient, Shown
 from support.nginx import NAME, Proxy, nginx
+from support.postgresql import find_postgresql, fresh_database
 from support.serve_process import ServeProcess, serve_process, wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
 
@@ -144,9 +146,29 @@ def leaks(text: str, eve: Visitor) -> list[str]:
     return codes + [each for each in eve.secrets if each in text]
 
 
-def test_no_code_link_or_token_is_left_once_the_mails_are_sent(tmp_path: Path) -> None:
-    mailbox, database, backup = Mailbox(), tmp_path / "registry.db", tmp_path / "backup.db"
-    with smtp_server(mailbox) as port, serve_process(f"sqlite:///{database}", tmp_path) as serving:
+def copies(serving: ServeProcess, folder: Path) -> dict[str, str]:
+    """Return the texts of all copies of the database: the rows, and the backup or PostgreSQL's dump."""
+    service, copy = serving.service, folder / "copy"
+    if not service.settings.database_url.startswith("sqlite"):
+        words = [find_postgresql("pg_dump"), f"--file={copy}", service.settings.database_url]
+        subprocess.run(words, check=True, timeout=120)
+    else:
+        service.operator("backup", str(copy))
+    return {"rows": service.read(dump), "copy": copy.read_bytes().decode("latin-1")}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.whole)])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/registry.db"
+        return
+    with fresh_database(request.getfixturevalue("postgresql_server")) as url:
+        yield url
+
+
+def test_no_code_link_or_token_is_left_once_the_mails_are_sent(address: str, tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    with smtp_server(mailbox) as port, serve_process(address, tmp_path) as serving:
         serving.environment |= {
             "SUBLET_PUBLIC_URL": ORIGIN,
             "SUBLET_TRUSTED_PROXIES": "127.0.0.1",
@@ -166,18 +188,15 @@ def test_no_code_link_or_token_is_left_once_the_mails_are_sent(tmp_path: Path) -
             use_everything(eve)
             assert (len(eve.codes), len(eve.secrets)) == (3, 13)
             wait_until(lambda: serving.service.read(unsent) == 0, 60)
-            rows = serving.service.read(dump)
-            serving.service.operator("backup", str(backup))
+            texts = copies(serving, tmp_path)
             assert serving.stop() == 0
             for path in (
                 f"/signup/confirm?token={min(eve.secrets)}",
                 f"/api/v1/devices/{min(eve.secrets)}/allow",
             ):
                 assert eve.browser.service.client.get(eve.browser.origin + path).status_code == 503
-    texts = {"rows": rows} | {
-        each.name: each.read_bytes().decode("latin-1")
-        for each in (database, backup, serving.log, tmp_path / "access.log", tmp_path / "nginx.log")
-    }
+    files = [serving.log, tmp_path / "access.log", tmp_path / "nginx.log", *tmp_path.glob("registry.db")]
+    texts |= {each.name: each.read_bytes().decode("latin-1") for each in files}
     assert {name: found for name, text in texts.items() if (found := leaks(text, eve))} == {}
     # The logs have the requests nevertheless, and the registry the mails.
     log = texts["access.log"]
@@ -185,4 +204,4 @@ def test_no_code_link_or_token_is_left_once_the_mails_are_sent(tmp_path: Path) -
     assert 'GET /api/v1/devices/[hidden]/allow HTTP/1.1" 503' in log
     assert [log.count(f'"GET /signup/confirm HTTP/1.1" {status} ') for status in (200, 503)] == [3, 1]
     assert "/signup/confirm" in texts[serving.log.name]
-    assert all(email in texts["backup.db"] for email in (EVE, NEW, HAL, IVY))
+    assert all(email in texts["copy"] for email in (EVE, NEW, HAL, IVY))

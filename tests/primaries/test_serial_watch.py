@@ -10,8 +10,9 @@ import structlog
 
 from sublet.dns.serial import SerialUnknown, query_serial
 from sublet.dns.types import Primary, Secondary
+from sublet.mail.operator_notice_store import lock_waiting
 from sublet.primaries.primary import PrimaryFault
-from sublet.primaries.serial_watch import FOLLOW_SECONDS, SerialWatch, Standing
+from sublet.primaries.serial_watch import FOLLOW_SECONDS, NOTICE_SECONDS, SerialWatch, Standing
 from support.name_servers import NameServerProcess, primary, secondary
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until
@@ -97,6 +98,16 @@ def test_a_secondary_falls_behind_and_catches_up(followed: Followed) -> None:
     (told,) = logs
     assert (told["event"], told["log_level"]) == ("name_server_standing", "warning")
     assert (told["server"], told["standing"], told["before"]) == (HOST, "behind", "current")
+    followed.seconds += NOTICE_SECONDS - 1
+    followed.look()
+    assert followed.registry.read(lock_waiting, 10) == []
+    for _ in range(2):
+        followed.seconds += NOTICE_SECONDS
+        followed.look()
+    (notice,) = followed.registry.read(lock_waiting, 10)  # a second one on the same day is left out
+    assert notice.text.startswith(
+        f"The zone {ZONE} has a problem: the secondary {HOST} is behind (it has lacked changes for 6"
+    )
     followed.hold_transfers(False)
     followed.wait_until_followed()
     with structlog.testing.capture_logs() as logs:

@@ -178,22 +178,33 @@ def _identifier(kind: str, each: Configuration, state: Mapping[str, Any], rng: r
 def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: random.Random) -> None:
     """Play configurations, then the same with changes, and assert that check mode tells what the real run does, each time.
 
-    In between, configurations that stay as they are change nothing, and neither does the last run.
+    In between, configurations that stay as they are change nothing, and neither does the last run. One start of Ansible does all.
     """
     first = [options for each in configurations for options in _tasks(each)]
     altered = [rng.choice([_same, _changed, _absent])(rng, *each) for each in first]
     unaltered = [each == other for each, other in zip(first, altered, strict=True)]
-    _check_and_play(ansible, first, [True] * len(first))
-    told = _check_and_play(ansible, altered)
-    assert not any(changed for changed, same in zip(told, unaltered, strict=True) if same), altered
-    again = ansible.play(_playbook(altered))
-    assert again.changes == [False] * len(altered), again.text
+    runs = [(first, True), (first, False), (altered, True), (altered, False), (altered, False)]
+    played = ansible.play(_playbook(*runs), "-vvv")
+    assert played.code == 0, played.text
+    assert len(played.results) == len(runs) * len(first), played.text
+    told = [
+        {name: each.get(name) for name in ("changed", "diff", "price_credits")} for each in played.results
+    ]
+    checked, done, checked_again, done_again, unchanged = (
+        told[start : start + len(first)] for start in range(0, len(told), len(first))
+    )
+    assert checked == done, first
+    assert checked_again == done_again, altered
+    assert all(each["diff"] is not None for each in told), played.text
+    assert all(each["changed"] for each in done), played.text
+    assert not any(each["changed"] for each, same in zip(done_again, unaltered, strict=True) if same), altered
+    assert not any(each["changed"] for each in unchanged), played.text
 
 
 def check_second_run(ansible: Ansible, configurations: list[Configuration]) -> None:
     """Play configurations twice, and assert that the second run changes nothing. One start of Ansible does both."""
     tasks = [options for each in configurations for options in _tasks(each)]
-    played = ansible.play(_playbook(tasks * 2))
+    played = ansible.play(_playbook((tasks, False), (tasks, False)))
     assert played.changes == [True] * len(tasks) + [False] * len(tasks), played.text
 
 
@@ -201,23 +212,13 @@ Task = tuple[str, dict[str, Any]]
 """A module and its options."""
 
 
-def _check_and_play(ansible: Ansible, tasks: list[Task], wanted: list[bool] | None = None) -> list[bool]:
-    """Play tasks in check mode and really, compare what they tell, and return which have changed something."""
-    checked, played = (ansible.play(_playbook(tasks), "-vvv", *options) for options in (("--check",), ()))
-    assert (checked.code, played.code) == (0, 0), checked.text + played.text
-    told, done = (
-        [{name: each.get(name) for name in ("changed", "diff", "price_credits")} for each in run.results]
-        for run in (checked, played)
-    )
-    assert told == done, tasks
-    assert len(done) == len(tasks), played.text
-    assert all(each["diff"] is not None for each in done), played.text
-    assert wanted in (None, played.changes), played.text
-    return played.changes
-
-
-def _playbook(tasks: list[Task]) -> str:
-    lines = [{f"sublet.registry.{module}": options} for module, options in tasks]
+def _playbook(*runs: tuple[list[Task], bool]) -> str:
+    """Return a playbook with these runs, each of them in check mode or not."""
+    lines = [
+        {f"sublet.registry.{module}": options, "check_mode": is_check}
+        for tasks, is_check in runs
+        for module, options in tasks
+    ]
     play = {"hosts": "localhost", "gather_facts": False, "tasks": lines}
     return json.dumps([play], ensure_ascii=False)
 

@@ -73,6 +73,7 @@ PAGES = (
     ShownPage("device", "/device"),
     ShownPage("organizations", "/organizations"),
     ShownPage("members", "/o/3/members"),
+    ShownPage("organization-delete", "/o/3/delete", has_picture=False),
     ShownPage("names-of-organization", "/o/3/names"),
     ShownPage("not-found", f"/names/nothing.{DOMAIN}"),
 )

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from sublet.accounts.store import find_user
+from sublet.audit import SYSTEM
 from sublet.config import Settings, SettingsError
 from sublet.db import Database, Tx, open_database
 from sublet.mail import mailer as mailer_module
@@ -22,6 +23,11 @@ from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
 from sublet.mail.smtp import SmtpTransport
 from sublet.mail.transport import LogTransport
+from sublet.primaries.zone_notices import notify_of_zone_problem
+from sublet.subdomains.sweep.stop import stop_sweep
+from sublet.tickets.model import TicketRequest
+from sublet.tickets.open_ticket import open_ticket
+from sublet.tickets.reply import reply
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
 from support.serve_process import free_address, wait_until
@@ -65,7 +71,7 @@ def states(registry: Registry) -> dict[str, str]:
 def mailer_to(registry: Registry, port: int, **settings: str) -> Mailer:
     chosen = {"smtp_host": "127.0.0.1", "smtp_security": "none", "mail_from": SENDER, **settings}
     wanted = Settings(mail_transport="smtp", smtp_port=port, **chosen)  # type: ignore[arg-type] # texts all
-    return Mailer(registry.db, SmtpTransport(smtp.smtp_server(wanted)))
+    return Mailer(registry.db, SmtpTransport(smtp.smtp_server(wanted)), operator_mail=wanted.operator_mail)
 
 
 def send(registry: Registry, mailer: Mailer) -> bool:
@@ -95,6 +101,34 @@ def test_mails_arrive_over_one_connection_and_read_as_written(registry: Registry
     assert len({each["Message-ID"] for each in mailbox.messages()}) == 3
     assert set(states(registry).values()) == {"sent"}
     assert mailer.outcomes == {"sent": 3}
+
+
+def test_the_operators_notices_arrive_as_one_mail(registry: Registry) -> None:
+    mailbox = Mailbox()
+    asked = TicketRequest(subject="https://evil.example", message="URGENT: mail ada@evil.example")
+    ticket = registry.write(open_ticket, registry.actor(), asked)
+    registry.write(reply, registry.actor(), str(ticket.id), "Still waiting.")
+    registry.write(stop_sweep, SYSTEM, "The clock jumped.")
+    registry.write(
+        notify_of_zone_problem, registry.domains["example.test"], "unreachable", "no answer from 192.0.2.1"
+    )
+    put(registry, "refused", recipient="nobody@example.net")
+    mailbox.replies_rcpt["nobody@example.net"] = ["550 no such user"]
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port, operator_mail="operator@example.net")
+        send(registry, mailer)
+        assert mailbox.recipients() == []
+        registry.run(mailer.mail_operator())
+        send(registry, mailer)
+    assert mailbox.recipients() == ["operator@example.net"]
+    (mail,) = mailbox.messages()
+    assert mail["Subject"] == (
+        "[Sublet] 1 stop of the sweep, 1 zone problem, 1 failed mail, 1 new ticket, 1 reply to a ticket"
+    )
+    text = text_of(mail)
+    assert "> URGENT: mail ada[at]evil[.]example" in text
+    assert all(each in text for each in ("The clock jumped.", "no answer from 192.0.2.1", "Still waiting."))
+    assert "evil.example" not in text
 
 
 def test_a_non_ascii_address_needs_a_server_with_smtputf8(registry: Registry) -> None:

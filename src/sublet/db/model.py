@@ -56,6 +56,10 @@ def ends_transaction(error: Exception) -> bool:
     return isinstance(error, OperationalError)
 
 
+DISK_IS_FULL = "The disk of the database is full. Free space on it."
+IS_READ_ONLY = "The database is read-only. Make it writable, or connect to the server that is."
+
+
 def utc_now() -> datetime:
     """Return the time of the real clock. The registry reads it only here."""
     return datetime.now(UTC)
@@ -110,8 +114,11 @@ class Database(Protocol):
     def problem(self) -> Problem | None:
         """Return why writes are refused until the operator acts, or None. PostgreSQL always returns None."""
 
-    def is_full(self) -> bool:
-        """True if the last write failed because the disk was full, or if an SQLite file's disk is almost full. The worker writes every few seconds."""
+    def write_failure(self) -> str | None:
+        """Return why the last write failed, and what to do, if the disk is full or fails, or if the database is read-only. Otherwise None.
+
+        An SQLite file on a disk that is almost full counts as well. Each process of the service writes every few seconds.
+        """
 
     async def close(self) -> None:
         """Finish running writes, and close the connections."""

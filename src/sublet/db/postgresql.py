@@ -32,7 +32,16 @@ from sublet.db.error_kinds import (
     sqlstate,
 )
 from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
-from sublet.db.model import Clock, Problem, Tx, driver_message, unavailable_refusal, utc_now
+from sublet.db.model import (
+    DISK_IS_FULL,
+    IS_READ_ONLY,
+    Clock,
+    Problem,
+    Tx,
+    driver_message,
+    unavailable_refusal,
+    utc_now,
+)
 from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
@@ -55,6 +64,10 @@ BEGIN_SECONDS = 10.0
 """The maximum wait for a free thread. All threads may wait for locks, or for a standby that is down."""
 UNANNOUNCED_POLL_SECONDS = 0.1
 """The maximum wait of `changed` while no notifications arrive."""
+
+
+_WRITE_FAILURES = {DISK_FULL: DISK_IS_FULL, READ_ONLY: IS_READ_ONLY}
+"""Why no write succeeds now, by PostgreSQL's code of the error."""
 
 
 class _NotBegunError(Exception):
@@ -83,9 +96,9 @@ class PostgresqlDatabase:
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self._epoch = 0
-        self._was_full = False
+        self._write_failure: str | None = None
         event.listen(self._engine, "connect", self._record_epoch)
-        event.listen(self._engine, "checkout", self._refuse_outdated)
+        event.listen(self._engine, "checkout", self._check_out)
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
@@ -153,7 +166,15 @@ class PostgresqlDatabase:
                 return cast("R", self._confirm(mark))
             return result
 
-        result = await self._repeat(lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark)
+        try:
+            result = await self._repeat(
+                lambda begin_by: self._run_in_thread(self._writers, once, begin_by), mark
+            )
+        except Unavailable as refusal:
+            if isinstance(refusal.__cause__, Exception):
+                self._write_failure = _WRITE_FAILURES.get(sqlstate(refusal.__cause__) or "")
+            raise
+        self._write_failure = None
         self._commit_waiters.wake()
         self._announcements.announce_soon()
         return result
@@ -182,7 +203,6 @@ class PostgresqlDatabase:
             try:
                 result = await once(max(begin_by, lost_by))
             except Exception as error:
-                self._was_full = self._was_full or sqlstate(error) == DISK_FULL
                 kind = (
                     ErrorKind.AWAY
                     if isinstance(error, LosesWrites | _NotBegunError)
@@ -211,7 +231,6 @@ class PostgresqlDatabase:
                 if kind in (ErrorKind.AWAY, ErrorKind.BUG) or not in_time:
                     raise unavailable_refusal(error, is_unknown=is_unknown) from error
             else:
-                self._was_full = self._was_full and only_reads
                 return result
             await asyncio.sleep(pause)
 
@@ -256,9 +275,11 @@ class PostgresqlDatabase:
     def _record_epoch(self, _connection: Any, record: ConnectionPoolEntry) -> None:
         record.info["epoch"] = self._epoch
 
-    def _refuse_outdated(self, _connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    def _check_out(self, connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
         if record.info["epoch"] != self._epoch:
             raise DisconnectionError  # SQLAlchemy then opens a new connection
+        # After a reading transaction SQLAlchemy sets False, and BEGIN READ WRITE would override `default_transaction_read_only`.
+        connection.read_only = None
 
     async def changed(self, timeout_seconds: float) -> bool:
         self._announcements.listen()
@@ -269,8 +290,8 @@ class PostgresqlDatabase:
     def problem(self) -> Problem | None:
         return None
 
-    def is_full(self) -> bool:
-        return self._was_full
+    def write_failure(self) -> str | None:
+        return self._write_failure
 
     async def close(self) -> None:
         self._is_closing = True  # no transaction begins any more; the threads finish the running ones

@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
-from sublet.db.model import Clock, Problem, Tx, unavailable_refusal, utc_now
+from sublet.db.model import DISK_IS_FULL, IS_READ_ONLY, Clock, Problem, Tx, unavailable_refusal, utc_now
 from sublet.db.statements import Query, for_driver
 
 P = ParamSpec("P")
@@ -112,7 +112,7 @@ class SqliteDatabase:
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._commit_waiters = CommitWaiters()
-        self._was_full = False
+        self._write_failure: str | None = None
         self._thread = threading.Thread(target=self._write_loop, name="sublet-writer", daemon=True)
         self._thread.start()
 
@@ -168,12 +168,12 @@ class SqliteDatabase:
     def problem(self) -> Problem | None:
         return self._files.problem
 
-    def is_full(self) -> bool:
+    def write_failure(self) -> str | None:
         try:
             free = shutil.disk_usage(Path(self._path).resolve().parent).free
         except OSError:  # the folder is missing, which is a problem of the files
-            return self._was_full
-        return self._was_full or free < FREE_BYTES_MIN
+            return self._write_failure
+        return DISK_IS_FULL if free < FREE_BYTES_MIN else self._write_failure
 
     async def quick_check(self) -> None:
         """Run SQLite's `PRAGMA quick_check` on a separate thread and connection. If it finds damage, refuse writes from then on."""
@@ -223,9 +223,9 @@ class SqliteDatabase:
             if group:
                 try:
                     self._commit_group(group)
-                    self._was_full = False
+                    self._write_failure = None
                 except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
-                    self._was_full = _is_full_disk(error)
+                    self._write_failure = _write_failure(error)
                     refusal = (
                         damage_refusal() if self._record_if_damage(error) else unavailable_refusal(error)
                     )
@@ -263,7 +263,7 @@ class SqliteDatabase:
                         job.has_changed = driver.total_changes != changes_before
                     except Exception as error:
                         # After some errors, such as a full disk, SQLite has rolled back the whole transaction.
-                        if not driver.in_transaction:
+                        if not driver.in_transaction or _write_failure(error) is not None:
                             raise
                         job.error = self._refusal_or_error(error)
                         driver.execute("ROLLBACK TO job")
@@ -314,5 +314,15 @@ class SqliteDatabase:
         return True
 
 
-def _is_full_disk(error: Exception) -> bool:
-    return getattr(getattr(error, "orig", error), "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+_WRITE_FAILURES = {
+    sqlite3.SQLITE_FULL: DISK_IS_FULL,
+    sqlite3.SQLITE_READONLY: IS_READ_ONLY,
+    sqlite3.SQLITE_IOERR: "The disk of the database fails, or is read-only. The system's log has the cause.",
+}
+"""Why no write succeeds now, by the error of SQLite."""
+
+
+def _write_failure(error: Exception) -> str | None:
+    code = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)
+    # The lowest eight bits of an extended code are the error's own.
+    return None if code is None else _WRITE_FAILURES.get(code & 0xFF)

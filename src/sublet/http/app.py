@@ -173,8 +173,8 @@ def _status_routes(sources: StatusSources) -> list[Route]:
             checks["database"] = False
         if (problem := sources.db.problem()) is not None:
             checks["database"], more["reason"] = False, problem.message
-        elif sources.db.is_full():
-            checks["database"], more["reason"] = False, "The disk of the database is full. Free space on it."
+        elif (failure := sources.db.write_failure()) is not None:
+            checks["database"], more["reason"] = False, failure
         ready = all(checks.values()) and not sources.stopping.is_set()
         return JSONResponse({"ok": ready, "checks": checks, **more}, status_code=200 if ready else 503)
 

@@ -1,6 +1,7 @@
 """Query the name servers of zones on primaries for serials every few seconds, and compute since when a secondary is behind.
 
-Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. Zones on the built-in name server have no
+Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. The operator gets a mail about a secondary that
+stays away, behind or ahead. Zones on the built-in name server have no
 secondaries, because this server allows no transfers.
 """
 
@@ -18,6 +19,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.primary_zone import FindPrimary, raise_serial_best_effort
+from sublet.primaries.zone_notices import notify_of_zone_problem
 from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
 from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
@@ -27,6 +29,8 @@ TIMEOUT_SECONDS = 2.0
 """The timeout of a query for a serial."""
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind and still count as current."""
+NOTICE_SECONDS = 300.0
+"""How long a secondary must be away, behind or ahead before the operator gets a mail. A restart is shorter."""
 HISTORY_MAX = 1000
 """The maximum number of serials in a primary's history. A longer history loses every second serial."""
 
@@ -87,6 +91,8 @@ class SerialWatch:
         self._monotonic = monotonic
         self._watched: dict[str, _Watched] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
+        self._faulty_since: dict[tuple[str, str, str], float] = {}
+        """Since when a secondary has a standing that isn't healthy, or the time of the last notice, by zone, server and standing."""
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
@@ -101,6 +107,7 @@ class SerialWatch:
         here = {zone.domain for zone in zones}
         self._watched = {zone: watched for zone, watched in self._watched.items() if zone in here}
         self._log_changes(self.standings)
+        await self._notify(self.standings)
         return POLL_SECONDS
 
     async def _poll_zone(self, zone: PlatformDomain) -> list[Standing]:
@@ -146,6 +153,20 @@ class SerialWatch:
                     self._find_primary(zone.primary), zone.domain, next_serial(newest)
                 )
 
+    async def _notify(self, standings: Iterable[Standing]) -> None:
+        """Add a notice about the secondaries that have had the same fault for `NOTICE_SECONDS`."""
+        now, before = self._monotonic(), self._faulty_since
+        faulty = {
+            (each.zone, each.server, each.standing): each
+            for each in standings
+            if each.role == SECONDARY and each.standing not in HEALTHY
+        }
+        self._faulty_since = {key: before.get(key, now) for key in faulty}
+        lasting = [key for key, since in self._faulty_since.items() if now - since >= NOTICE_SECONDS]
+        if lasting:
+            await self._db.write(_notify_of_secondaries, [faulty[key] for key in lasting])
+            self._faulty_since |= dict.fromkeys(lasting, now)
+
     def _log_changes(self, standings: Iterable[Standing]) -> None:
         """Log changed standings. A new server counts as current before its first answer."""
         logged = {}
@@ -172,6 +193,18 @@ def _list_zones(tx: Tx) -> list[PlatformDomain]:
     return [each for each in platform_domain_store.list_platform_domains(tx) if each.primary]
 
 
+def _notify_of_secondaries(tx: Tx, faulty: Sequence[Standing]) -> None:
+    for zone, standing in sorted({(each.zone, each.standing) for each in faulty}):
+        found = platform_domain_store.find_platform_domain_by_name(tx, zone)
+        if found is not None:  # the platform domain may have been removed since
+            sentences = [
+                f"the secondary {each.server} is {standing} ({each.detail})"
+                for each in faulty
+                if (each.zone, each.standing) == (zone, standing)
+            ]
+            notify_of_zone_problem(tx, found.id, f"secondary_{standing}", "; ".join(sentences))
+
+
 def _add_serial(watched: _Watched, serial: int, now: float) -> None:
     """Append a new serial of the primary to the history, and drop serials that all secondaries have."""
     history = watched.history
@@ -195,12 +228,12 @@ def _judge(
         return Standing(zone, SECONDARY, host, "unjudged", answer.serial)
     if went_back(primary_serial, before=answer.serial):
         since = watched.ahead_since.setdefault(host, now)
-        detail = f"the secondary has the serial {answer.serial}, the primary has {primary_serial}"
+        detail = f"it has the serial {answer.serial}, the primary has {primary_serial}"
         return Standing(zone, SECONDARY, host, "ahead", answer.serial, now - since, detail=detail)
     watched.ahead_since.pop(host, None)
     lacks = lacks_since(watched.history, answer.serial)
     lag_seconds = 0.0 if lacks is None else now - lacks
     if lag_seconds <= FOLLOW_SECONDS:
         return Standing(zone, SECONDARY, host, "current", answer.serial, lag_seconds)
-    detail = f"the secondary has lacked changes for {lag_seconds:.0f} s"
+    detail = f"it has lacked changes for {lag_seconds:.0f} s"
     return Standing(zone, SECONDARY, host, "behind", answer.serial, lag_seconds, detail=detail)

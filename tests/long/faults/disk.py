@@ -88,6 +88,8 @@ def _run(
                     writing.write_until(acknowledged=False, times=REFUSED_IN_A_ROW)
                     writing.check()
                     assert writing.service.delegation(f"n1.{ZONE}"), "the name server does not answer"
+                    # The requests above have read since the last refused write.
+                    assert "disk of the database" in _unready(writing), "/readyz names no cause"
                 else:
                     wait_until(
                         lambda of=panics, before=panics_before: writing.write() and of() > before,  # type: ignore[misc]
@@ -96,6 +98,7 @@ def _run(
             began = time.monotonic()
             wait_until(writing.write, RECOVERED_SECONDS)
             longest = max(longest, time.monotonic() - began)
+            wait_until(lambda: _unready(writing) == "", RECOVERED_SECONDS)
             writing.write_until(acknowledged=True, times=NAMES_BEFORE)
             writing.check()
     wait_until(lambda: zone_is_right(writing.service), RECOVERED_SECONDS)
@@ -111,6 +114,13 @@ def _run(
         f"{trial.count} times each: {', '.join(faults)}; {refused} writes answered 503, {len(writing.acknowledged)} acknowledged and "
         f"0 lost; {'reads went on; ' if reads_go_on else ''}a write was acknowledged again {longest:.1f} s after the fault at most",
     )
+
+
+def _unready(writing: Writing) -> str:
+    """Return the reason in `/readyz`; "" if the service is ready."""
+    answer = writing.service.client.get(writing.service.base_url.removesuffix("/api/v1") + "/readyz")
+    assert answer.status_code in (200, 503)
+    return "" if answer.status_code == 200 else str(answer.json().get("reason"))
 
 
 @contextmanager
