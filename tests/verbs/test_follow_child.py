@@ -4,11 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import dns.flags
+import dns.message
+import dns.rrset
 import pytest
 from sqlalchemy import select
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
+from sublet.automatic_ds.child_follower import ChildFollower
 from sublet.automatic_ds.follow_child import (
     RECHECK_AFTER,
     REFUSED,
@@ -24,8 +28,10 @@ from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store
+from sublet.health.checker import CheckResult
+from sublet.health.control import impaired_report
 from sublet.health.due_checks import claim_due
-from sublet.health.model import DueCheck
+from sublet.health.model import DueCheck, Observation, Reply, Report, Server
 from sublet.mail.store import list_mails, mails
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.delete import delete
@@ -254,6 +260,27 @@ def test_what_ends_a_wait(registry: Registry) -> None:
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"bootstrap_days": 0})
     assert registry.read(view_automatic_ds, registry.actor(), SHOP).states.awaited_until is None
     assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_silent_nameserver_is_not_refused_while_this_host_can_not_check(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    cds = dns.rrset.from_text(f"{SHOP}.", 300, "IN", "CDS", "0 0 0 00")
+    message = dns.message.make_response(dns.message.make_query(f"{SHOP}.", "CDS"))
+    message.flags |= dns.flags.AA
+    message.answer = [cds]
+    reply, silent = Reply(message), Reply(failure="no_answer")
+    answering = Server(HOSTS[0], "9.9.1.1", soa=reply, soa_tcp=reply)
+    answering.extra = {(SHOP, each): reply for each in ("CDS", "CDNSKEY", "DNSKEY")}
+    seen = Observation(servers=(answering, Server(HOSTS[1], "9.9.2.1", soa=silent, soa_tcp=silent)))
+    due = registry.read(plan_check, SHOP)
+    follower = ChildFollower(registry.db)
+    healthy = Report("healthy", (), registry.now)
+    impaired = CheckResult(impaired_report("No answers.", registry.now), seen, healthy)
+    assert registry.run(follower.follow(due, impaired)) is None
+    assert known(registry, shop).refusal is None
+    decision = registry.run(follower.follow(due, CheckResult(healthy, seen, healthy)))
+    assert decision.code == known(registry, shop).refusal == "servers_silent"
 
 
 def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Registry) -> None:

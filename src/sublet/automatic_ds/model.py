@@ -76,6 +76,12 @@ class Refuse:
 
 Decision = Keep | Replace | Remove | Refuse | Wait
 
+
+def is_silence(decision: object) -> bool:
+    """True if a decision is the refusal that a nameserver gave no answer. The fault may be this host's."""
+    return isinstance(decision, Refuse) and decision.code == "servers_silent"
+
+
 REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different CDS, CDNSKEY or DNSKEY records",
