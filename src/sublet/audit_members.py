@@ -23,7 +23,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 KEPT: Mapping[str, frozenset[str]] = {
-    "automatic_ds": _words("refusal message"),
+    "automatic_ds": _words("ds_records message refusal"),
     "coupon": _words(
         "action code kind max_uses max_uses_per_user platform_domain_id registration_mode retired_at valid_from valid_until value"
     ),
@@ -39,7 +39,7 @@ KEPT: Mapping[str, frozenset[str]] = {
     "package": _words("credits currency name price retired_at"),
     "passkey": _words("user_id"),
     "platform_domain": _words(
-        "adopted_records apex_nameservers apex_ttl_seconds automatic_ds broken_days cooling_off_days csync delegation_check "
+        "adopted_records apex_nameservers apex_ttl_seconds automatic_ds bootstrap_days broken_days cooling_off_days csync delegation_check "
         "fence_expected fence_found delegation_ttl_seconds description dnssec_signed domain expire_seconds grace_days hidden idn label label_class label_length_min "
         "look_alike_check mode names_until nameservers_max nameservers_min negative_ttl_seconds organization_id organization_ids orphaned owner "
         "period_days premium_length_max price_credits primary public_name reason record_octets_max record_private_addresses "

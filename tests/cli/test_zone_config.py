@@ -2,10 +2,12 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import tomllib
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,14 @@ def test_the_wheel_has_the_templates(tmp_path: Path) -> None:
     }
     assert templates
     assert templates <= packed
+
+
+@pytest.mark.sqlite_only
+def test_a_change_of_the_apex_tells_that_the_primary_needs_it_too(database: str) -> None:
+    """The TTL of negative answers is in the SOA record, which Sublet doesn't write on a primary."""
+    change = ("domain", "edit", "zone.example", "--negative-ttl-seconds")
+    assert "primary" not in run(database, *change, "60")
+    with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE platform_domains SET \"primary\" = 'main'")
+    said = run(database, *change, "61")
+    assert "Make the change there too: --negative-ttl-seconds." in " ".join(said.split())

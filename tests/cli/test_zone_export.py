@@ -130,10 +130,13 @@ def test_an_exported_file_is_accepted_and_gives_equal_answers_when_adopted(
 def test_the_command_prints_only_the_file(tmp_path: Path) -> None:
     other = small_registry(tmp_path)
     environment = {"SUBLET_DATABASE_URL": other.url, "SUBLET_DNS_ADDRESSES": ADDRESS}
+    follows = ["domain", "edit", ZONE, "--automatic-ds", "all", "--csync"]
+    assert CliRunner().invoke(app, follows, env=environment).exit_code == 0
     result = CliRunner().invoke(app, ["zone", "export", ZONE], env=environment)
     assert result.exit_code == 0, result.output
     assert f"alpha.{ZONE}. 3600 IN NS ns1.example.org.\n" in result.stdout
     assert "beta" not in result.stdout
+    assert result.stdout.count(f"*._dsync.{ZONE}. 3600 IN TYPE66") == 2
     check(ZONE, result.stdout, tmp_path)
     as_json = CliRunner().invoke(app, ["zone", "export", ZONE, "--json"], env=environment)
     assert json.loads(as_json.stdout) == {"zone": ZONE, "zone_file": result.stdout}

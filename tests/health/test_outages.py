@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from long.health.outages import OUTAGES, PORT, RESOLVER, Resolvers, begin, outage_world, targets
+from long.health.outages import (
+    OUTAGES,
+    PORT,
+    RESOLVER,
+    Resolvers,
+    begin,
+    live_through,
+    outage_world,
+    targets,
+)
 from sublet.config import Settings
 from sublet.db import open_database
 from sublet.health.checker import Checker
@@ -54,3 +63,12 @@ def test_an_outage_of_the_registry_is_no_fault_of_a_name(
         resolvers.become("good")
         stack.callback(resolvers.become, "none")
         asyncio.run(check_in_outages())
+
+
+@pytest.mark.whole
+def test_the_truth_is_known_again_within_an_hour(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Also about the only name that is broken: no other check ends the stored impairment in time."""
+    if runs_outside(request, outage_world().world.addresses, 300):
+        return
+    (told,) = live_through(tmp_path, ("udp",), 6)
+    assert told.startswith("udp: ")

@@ -10,8 +10,19 @@ from pathlib import Path
 import dns.rrset
 import pytest
 
-from sublet.automatic_ds.decide import decide
-from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.decide import UNSEEN_MAX, decide
+from sublet.automatic_ds.model import (
+    Awaited,
+    Decision,
+    Keep,
+    Proof,
+    PublishedKeys,
+    Refuse,
+    Remove,
+    Replace,
+    Rules,
+    Wait,
+)
 from sublet.dns.types import DsRecord
 from support.child_keys import (
     CHILD,
@@ -153,6 +164,76 @@ def test_decisions_about_first_ds_records(case: str) -> None:
     rules = Rules(rollover=False, signed_after=NOW - 2 * HOUR)
     assert kind(decide(CHILD, [], published, proof, rules, NOW)) == expected
     assert decide(CHILD, [], published, proof, replace(rules, bootstrap=False), NOW) == Keep()
+
+
+WEEK = timedelta(days=7)
+NO_PROOF = Proof(problem="ns1.example.org has none.")
+
+
+def waited(
+    published: PublishedKeys, awaited: Awaited | None = None, proof: Proof | None = NO_PROOF
+) -> Decision:
+    """Return the decision about first DS records that are accepted after a week."""
+    return decide(CHILD, [], published, proof, Rules(accepted_after=WEEK, awaited=awaited), NOW)
+
+
+def digest_of(published: PublishedKeys) -> str:
+    """Return the digest of the records for which a name waits."""
+    decision = waited(published)
+    assert isinstance(decision, Wait)
+    return decision.digest
+
+
+@pytest.mark.parametrize(
+    ("since", "seen", "expected"),
+    [
+        (WEEK, HOUR, "Replace"),
+        (WEEK - HOUR, HOUR, "Wait"),
+        (WEEK, UNSEEN_MAX, "Replace"),
+        (WEEK, UNSEEN_MAX + HOUR, "Wait"),  # not seen for too long
+        (WEEK, -HOUR, "Wait"),  # the clock was ahead at the last check
+    ],
+)
+def test_first_ds_records_without_signalling_names_are_accepted_after_a_wait(
+    since: timedelta, seen: timedelta, expected: str
+) -> None:
+    decision = waited(_FIRST, Awaited(digest_of(_FIRST), NOW - since, NOW - seen))
+    assert kind(decision) == expected
+    if isinstance(decision, Replace):
+        assert (decision.ds_records, decision.awaited_since) == ((NEW.ds(),), NOW - WEEK)
+    else:
+        assert isinstance(decision, Wait)
+        began = NOW - since if since < WEEK else NOW
+        assert (decision.since, decision.until) == (began, began + WEEK)
+
+
+def test_another_request_begins_the_wait_again_but_another_signature_does_not() -> None:
+    known = Awaited(digest_of(_FIRST), NOW - WEEK, NOW - HOUR)
+    assert kind(waited(child(*SWAP, keys=(*BOTH, ZONE), begins=-2 * HOUR), known)) == "Replace"
+    for asked in ([cds([OLD])], [SWAP[0]], [cds(BOTH), cdnskeys(BOTH)], [cds([NEW], (2, 4)), SWAP[1]]):
+        decision = waited(child(*asked), known)
+        assert isinstance(decision, Wait)
+        assert decision.since == NOW
+
+
+def test_the_wait_replaces_nothing_but_signalling_names() -> None:
+    old = Awaited(digest_of(_FIRST), NOW - WEEK, NOW - HOUR)
+    for proof in (
+        Proof(cds([OLD]), cdnskeys([OLD])),
+        Proof(cds([OLD]), None, problem="ns2.example.org has none."),
+        Proof(problem="They differ.", contradicts=True),
+    ):
+        assert kind(waited(_FIRST, old, proof)) == "not_bootstrapped"
+    assert kind(waited(_FIRST, old, Proof(*SWAP, problem="ns2.example.org has none."))) == "Replace"
+    assert kind(waited(_FIRST, None, Proof(*SWAP))) == "Replace"
+    assert kind(waited(child(*SWAP, signers=[OLD]), old)) == "would_break"
+    assert kind(waited(replace(_FIRST, signatures=()), old)) == "not_authentic"
+    assert waited(child(DELETE_CDS), old) == Keep()
+    rules = Rules(accepted_after=WEEK, awaited=old, signed_after=NOW)
+    assert kind(decide(CHILD, [], _FIRST, NO_PROOF, rules, NOW)) == "replayed"
+    rules = Rules(accepted_after=WEEK, awaited=old)
+    unsigned = child(*SWAP, signers=[NEW])
+    assert kind(decide(CHILD, [OLD.ds()], unsigned, NO_PROOF, rules, NOW)) == "chain_broken"
 
 
 def test_decisions_equal_dnssec_cds(tmp_path: Path) -> None:

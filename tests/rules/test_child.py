@@ -9,7 +9,7 @@ import dns.rrset
 import pytest
 
 from sublet.automatic_ds.child import TYPES, decide_for_all_servers, requests_ds
-from sublet.automatic_ds.model import Decision, Keep, Proof, Refuse, Replace, Rules
+from sublet.automatic_ds.model import Decision, Keep, Proof, Refuse, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey, cds, dnskeys, sign
@@ -113,3 +113,17 @@ def test_the_first_ds_records_need_the_signalling_records() -> None:
     decision = first(Proof(cds([NEW])))
     assert isinstance(decision, Replace)
     assert decision.ds_records == (DsRecord(NEW.ds().key_tag, 13, 2, NEW.ds().digest),)
+
+
+def test_a_wait_needs_the_same_records_at_all_nameservers() -> None:
+    target = replace(TARGET, delegation=Delegation(HOSTS))
+
+    def first(*servers: Server) -> Decision:
+        rules = Rules(accepted_after=timedelta(days=7))
+        return decide_for_all_servers(target, Observation(servers=servers), None, rules, NOW)
+
+    waiting = first(server(1, NEW), server(2, NEW, begins=-2 * HOUR))
+    assert isinstance(waiting, Wait)
+    assert (waiting.ds_records, waiting.signed_at) == ((NEW.ds(),), NOW - 2 * HOUR)
+    assert code(first(server(1, NEW), server(2, OLD))) == "servers_differ"
+    assert code(first(server(1, NEW))) == "servers_silent"

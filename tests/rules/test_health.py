@@ -14,6 +14,7 @@ import dns.rrset
 import pytest
 
 from sublet.dns.types import Delegation, DsRecord
+from sublet.health.control import impaired_report
 from sublet.health.findings import CODES, REFUSED_CODES, report
 from sublet.health.model import (
     BROKEN,
@@ -85,6 +86,17 @@ def test_pauses_between_checks_double_while_a_name_is_broken(
 ) -> None:
     waits = [next_pause(state, failures, chance / 10) for chance in range(11)]
     assert wait * 0.9 <= min(waits) <= wait <= max(waits) <= wait * 1.1
+
+
+def test_a_name_is_checked_soon_after_an_outage_of_the_registry() -> None:
+    health = new_health(1, NOW, NOW)
+    for number in range(10):
+        health = after_check(health, impaired_report("No answers.", NOW), 1, NOW + number * HOUR, 0.5)
+    assert health.due_at == NOW + 9 * HOUR + 30 * MINUTE
+    later = NOW + 10 * HOUR
+    unfinished = checked(health, UNKNOWN, later)
+    assert unfinished.due_at <= later + 11 * MINUTE
+    assert checked(unfinished, UNKNOWN, later).failures == 2
 
 
 def test_a_lasting_breakage_and_its_end_are_mailed() -> None:

@@ -814,6 +814,7 @@ HEALTH: dict[str, tuple[Spoil, str]] = {
     "half of a refusal": (change(automatic_ds, "true", message=None), "refusal_is_possible"),
     "refused while it is off": (change(automatic_ds, "true", enabled=False), "refusal_is_possible"),
     "unknown refusal": (change(automatic_ds, "true", refusal="no"), "refusal_is_possible"),
+    "half of a wait": (change(automatic_ds, "true", awaited_digest="ab" * 32), "wait_is_possible"),
     "half of a refusal of CSYNC": (change(csync_states, "true", refused_since=None), "refusal_is_possible"),
 }
 

@@ -4,21 +4,35 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import dns.flags
+import dns.message
+import dns.rrset
 import pytest
+from sqlalchemy import select
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
-from sublet.automatic_ds.follow_child import RECHECK_AFTER, REFUSED, find_rules, follow_child, plan_check
-from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.child_follower import ChildFollower
+from sublet.automatic_ds.follow_child import (
+    RECHECK_AFTER,
+    REFUSED,
+    WAITING,
+    find_rules,
+    follow_child,
+    plan_check,
+)
+from sublet.automatic_ds.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.automatic_ds.schedule_check import PAUSE, schedule_check
 from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
 from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store
+from sublet.health.checker import CheckResult
+from sublet.health.control import impaired_report
 from sublet.health.due_checks import claim_due
-from sublet.health.model import DueCheck
-from sublet.mail.store import list_mails
+from sublet.health.model import DueCheck, Observation, Reply, Report, Server
+from sublet.mail.store import list_mails, mails
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.delete import delete
 from sublet.subdomains.ds_sources import FOLLOWED
@@ -176,6 +190,97 @@ def test_removing_all_ds_records_by_hand_turns_bootstrapping_off(registry: Regis
     assert registry.read(find_rules, shop.id) is None
     registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=None, bootstrap=True)
     assert registry.read(find_rules, shop.id) == Rules()
+
+
+def waiting_shop(registry: Registry) -> Subdomain:
+    """Register the shop, which then waits seven days for its first DS records."""
+    shop = shop_with(registry)
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"bootstrap_days": 7})
+    assert follow(registry, shop, wait_from(registry)) is not None
+    return shop
+
+
+def wait_from(registry: Registry, digest: str = "ab" * 32) -> Wait:
+    """Return the decision to wait that begins now."""
+    return Wait((NEW,), registry.now, digest, registry.now, registry.now + timedelta(days=7))
+
+
+def awaited(registry: Registry, shop: Subdomain) -> Awaited | None:
+    """Return what the shop's next check compares with."""
+    rules = registry.read(find_rules, shop.id)
+    return rules and rules.awaited
+
+
+def test_a_wait_for_the_first_ds_records_is_kept_and_audited_once(registry: Registry) -> None:
+    shop = waiting_shop(registry)
+    began, decision = registry.now, wait_from(registry)
+    rules = registry.read(find_rules, shop.id)
+    assert rules is not None
+    assert rules.accepted_after == timedelta(days=7)
+    registry.advance(days=1)
+    follow(registry, shop, decision)
+    assert awaited(registry, shop) == Awaited(decision.digest, began, registry.now)
+    (event,) = actions(registry, shop, WAITING)
+    assert event.after is not None
+    assert [each["key_tag"] for each in event.after["ds_records"]] == [NEW.key_tag]
+    view = registry.read(view_automatic_ds, registry.actor(), SHOP)
+    assert view.states.awaited_until == began + timedelta(days=7)
+    registry.advance(days=6)
+    follow(registry, shop, Replace((NEW,), registry.now, began))
+    assert registry.subdomain(shop.id).delegation.ds_records == (NEW,)
+    assert known(registry, shop) == AutomaticDs(shop.id, signed_at=registry.now)
+    (mail,) = registry.read(list_mails, waiting=True, user_id=registry.users["ann"], limit=10)
+    assert mail.subject == f"{SHOP} got its first DS records"
+    assert f"since {began:%Y-%m-%d}" in registry.read(
+        lambda tx: tx.connection.execute(select(mails.c.text)).scalar_one()
+    )
+    assert registry.doctor() == []
+
+
+def test_what_ends_a_wait(registry: Registry) -> None:
+    shop = waiting_shop(registry)
+    follow(registry, shop, Refuse("servers_silent", "ns2 is silent."))
+    assert awaited(registry, shop) is not None
+    follow(registry, shop, DIFFER)
+    assert awaited(registry, shop) is None
+    follow(registry, shop, wait_from(registry))
+    follow(registry, shop, Keep())
+    assert awaited(registry, shop) is None
+    follow(registry, shop, wait_from(registry))
+    command = UpdateNameservers(nameservers=HOSTS[:1])
+    registry.write(update_nameservers, registry.actor(), SHOP, command)
+    assert awaited(registry, shop) is None
+    assert registry.read(view_automatic_ds, registry.actor(), SHOP).states.awaited_until is None
+    follow(registry, shop, wait_from(registry))
+    registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=None, bootstrap=False)
+    registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=None, bootstrap=True)
+    assert awaited(registry, shop) is None
+    assert len(actions(registry, shop, WAITING)) == 4
+    follow(registry, shop, wait_from(registry))
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"bootstrap_days": 0})
+    assert registry.read(view_automatic_ds, registry.actor(), SHOP).states.awaited_until is None
+    assert registry.doctor() == []
+
+
+@pytest.mark.whole_on_postgresql
+def test_a_silent_nameserver_is_not_refused_while_this_host_can_not_check(registry: Registry) -> None:
+    shop = shop_with(registry, OLD)
+    cds = dns.rrset.from_text(f"{SHOP}.", 300, "IN", "CDS", "0 0 0 00")
+    message = dns.message.make_response(dns.message.make_query(f"{SHOP}.", "CDS"))
+    message.flags |= dns.flags.AA
+    message.answer = [cds]
+    reply, silent = Reply(message), Reply(failure="no_answer")
+    answering = Server(HOSTS[0], "9.9.1.1", soa=reply, soa_tcp=reply)
+    answering.extra = {(SHOP, each): reply for each in ("CDS", "CDNSKEY", "DNSKEY")}
+    seen = Observation(servers=(answering, Server(HOSTS[1], "9.9.2.1", soa=silent, soa_tcp=silent)))
+    due = registry.read(plan_check, SHOP)
+    follower = ChildFollower(registry.db)
+    healthy = Report("healthy", (), registry.now)
+    impaired = CheckResult(impaired_report("No answers.", registry.now), seen, healthy)
+    assert registry.run(follower.follow(due, impaired)) is None
+    assert known(registry, shop).refusal is None
+    decision = registry.run(follower.follow(due, CheckResult(healthy, seen, healthy)))
+    assert decision.code == known(registry, shop).refusal == "servers_silent"
 
 
 def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Registry) -> None:

@@ -1,13 +1,16 @@
 """The page of a name: what can be done now, and each of its forms, without a browser."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from sublet.db import Tx
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
+from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
@@ -124,6 +127,21 @@ def test_automatic_ds_is_turned_on(browser: ConsoleClient) -> None:
     page = browser.get(PATH)
     done = browser.submit(page, f"{PATH}/automatic-ds", enabled="yes", bootstrap="yes")
     assert "DS records that follow your zone: on" in done.text
+
+
+def test_a_wait_for_ds_records_is_shown(service: RunningService) -> None:
+    eve = service.add_user("eve2@example.org")
+    service.operator("domain", "edit", "example.test", "--automatic-ds", "all", "--bootstrap-days", "7")
+    name = service.register(eve, "wait.example.test", nameservers=["ns1.provider.example"])["subdomain"]
+
+    def begin(tx: Tx) -> None:
+        known = find_automatic_ds(tx, name["id"])
+        waiting = replace(known, awaited_digest="ab" * 32, awaited_generation=1, awaited_since=tx.now)
+        save_state(tx, known, replace(waiting, awaited_seen_at=tx.now))
+
+    service.write(begin)
+    text = console(service, eve.email).get("/names/wait.example.test").text
+    assert "Your zone requests its first DS records." in text
 
 
 @pytest.mark.operations("get_health", "check_health")

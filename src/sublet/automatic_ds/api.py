@@ -38,6 +38,7 @@ _AUTOMATIC_DS = {
     "ds_records": [{**DS_EXAMPLE, "source": "cds", "since": "2026-10-04T03:12:08.000000Z"}],
     "followed_signed_at": "2026-10-04T02:00:00.000000Z",
     "refusal": None,
+    "wait": None,
     "csync": {"followed": True, "serial": None, "signed_at": None, "refusal": None},
 }
 
@@ -78,11 +79,19 @@ class DsRefusalShape(Shape):
     since: Moment
 
 
+class DsWaitShape(Shape):
+    """The wait for the first DS records. The first check after `until` accepts them."""
+
+    since: Moment
+    until: Moment
+
+
 class AutomaticDsShape(Shape):
     """The settings and the state of a subdomain's automatic DS.
 
     `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only), or all. `followed_signed_at` is the
-    time of the signature of the last followed request; requests with older signatures are refused.
+    time of the signature of the last followed request; requests with older signatures are refused. `wait` is
+    null unless the name waits for its first DS records.
     """
 
     policy: Annotated[str, one_of(AUTOMATIC_DS)]
@@ -91,6 +100,7 @@ class AutomaticDsShape(Shape):
     ds_records: list[SourcedDsShape]
     followed_signed_at: Moment | None
     refusal: DsRefusalShape | None
+    wait: DsWaitShape | None
     csync: CsyncShape
 
 
@@ -184,9 +194,16 @@ def answer_of(view: AutomaticDsView) -> AutomaticDsAnswer:
             ],
             followed_signed_at=known.signed_at,
             refusal=refusal,
+            wait=_wait(view.states),
             csync=_csync(view.states),
         )
     )
+
+
+def _wait(states: ChildStates) -> DsWaitShape | None:
+    until = states.awaited_until
+    since = states.automatic_ds.awaited_since
+    return None if since is None or until is None else DsWaitShape(since=since, until=until)
 
 
 def _csync(states: ChildStates) -> CsyncShape:

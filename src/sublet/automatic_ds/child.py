@@ -11,7 +11,17 @@ import dns.rcode
 import dns.rdatatype
 
 from sublet.automatic_ds.decide import decide
-from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import (
+    Decision,
+    Keep,
+    Proof,
+    PublishedKeys,
+    Refuse,
+    Remove,
+    Replace,
+    Rules,
+    Wait,
+)
 from sublet.dns.types import DsRecord
 from sublet.health.model import Observation, Question, Reply, Server, Target, find_rrset, name_of, text_of
 
@@ -151,8 +161,8 @@ def _agree(decisions: Sequence[Decision]) -> bool:
 
 def _outcome(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
     match decision:
-        case Replace(ds_records, _):
-            return "replace", ds_records
+        case Replace() | Wait():
+            return type(decision).__name__, decision.ds_records
         case Refuse(code, _):
             return "refuse", code
     return type(decision).__name__, ()
@@ -160,5 +170,5 @@ def _outcome(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
 
 def _oldest(decisions: Sequence[Decision]) -> Decision:
     """Return the decision with the oldest signature. The decisions agree, but each server may have signed at another time."""
-    signed = [each for each in decisions if isinstance(each, Replace | Remove)]
+    signed = [each for each in decisions if isinstance(each, Replace | Remove | Wait)]
     return min(signed, key=lambda each: each.signed_at) if signed else decisions[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sublet.automatic_ds.child import decide_for_all_servers, questions_about, requests_ds
 from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
-from sublet.automatic_ds.model import Decision, Proof
+from sublet.automatic_ds.model import Decision, Proof, is_silence
 from sublet.automatic_ds.signalling import find_proof
 from sublet.config import parse_listen
 from sublet.db import Database
@@ -39,8 +39,12 @@ class ChildFollower:
     async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
         """Decide from the result of a check, change the DS records if necessary, and return the decision.
 
-        Return None if no nameserver answered, or if the name's DS records aren't followed.
+        Return None if no nameserver answered, if one is silent while this host can't check, or if the name's DS
+        records aren't followed.
         """
+        return await self._follow(due, result, counts_silence=not result.is_impaired)
+
+    async def _follow(self, due: DueCheck, result: CheckResult, *, counts_silence: bool) -> Decision | None:
         rules = await self._db.read(find_rules, due.subdomain_id)
         if rules is None or not _has_answers(result):
             return None
@@ -50,6 +54,8 @@ class ChildFollower:
         decision = await asyncio.to_thread(
             decide_for_all_servers, due.target, result.seen, proof, rules, self._db.now()
         )
+        if is_silence(decision) and not counts_silence:
+            return None
         done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
         if done is not None:
             self.decisions[type(done).__name__.lower()] += 1
@@ -70,7 +76,7 @@ class ChildFollower:
             raise Conflict(f"Another check is asking the nameservers of {fqdn}. Try again in a minute.")
         if not _has_answers(result):
             raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for the reason.")
-        decision = await self.follow(due, result)
+        decision = await self._follow(due, result, counts_silence=True)
         if decision is None:
             raise Conflict(f"{fqdn} changed during the check. Check it again.")
         return fqdn, decision

@@ -1,8 +1,9 @@
 """Decide whether a zone's request for other DS records is followed (rules; RFC 7344, RFC 8078 and RFC 9615)."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dns.dnssec
 import dns.dnssectypes
@@ -11,7 +12,17 @@ import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.DS import DS
 
-from sublet.automatic_ds.model import Decision, Keep, Proof, PublishedKeys, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import (
+    Decision,
+    Keep,
+    Proof,
+    PublishedKeys,
+    Refuse,
+    Remove,
+    Replace,
+    Rules,
+    Wait,
+)
 from sublet.dns.delegation import DS_RECORDS_MAX
 from sublet.dns.ds import SHA256, InvalidDs, parse_ds
 from sublet.dns.types import DsRecord
@@ -19,6 +30,8 @@ from sublet.health.chain import matching_keys, valid_signatures
 
 _DELETE = 0
 """The algorithm of CDS and CDNSKEY records that request the deletion of the DS records (RFC 8078, section 4)."""
+UNSEEN_MAX = timedelta(days=2)
+"""The maximum time without a check that found the awaited records at all nameservers."""
 
 
 def decide(
@@ -32,8 +45,9 @@ def decide(
     """Return the decision about a name's DS records, from the records that all its nameservers publish.
 
     If the name has DS records, the request must be signed by a key that one of them matches (RFC 7344, section 4.1). If it has none, `proof` must
-    have the same CDS and CDNSKEY records, validated at all signalling names (RFC 9615, section 4.2). In both cases the zone's keys must
-    validate under the new DS records, with each of their algorithms.
+    have the same CDS and CDNSKEY records, validated at all signalling names (RFC 9615, section 4.2), or all
+    nameservers must have published them for `rules.accepted_after` (RFC 8078, section 3.3). In all cases the
+    zone's keys must validate under the new DS records, with each of their algorithms.
     """
     if not published.has_signal or not (rules.rollover if current else rules.bootstrap):
         return Keep()
@@ -41,8 +55,18 @@ def decide(
     if _requests_deletion(published) and not current:
         return Keep()
     refusal = request.refuse_unless_signed() if current else _refuse_unless_proven(published, proof)
-    if refusal is not None:
+    if refusal is None:
+        return _decide_by_signature(request, rules)
+    if current or rules.accepted_after is None or _is_contradicted(published, proof):
         return refusal
+    decision = _decide_by_signature(request, rules)
+    if isinstance(decision, Replace):
+        return _await(decision, _digest(published), rules, rules.accepted_after, now)
+    return decision
+
+
+def _decide_by_signature(request: "_Request", rules: Rules) -> Decision:
+    """Return the decision about a request whose signers are trusted. It may be older than another change."""
     signed_at = request.signed_at()
     if signed_at is None:
         return Refuse(
@@ -65,6 +89,28 @@ def decide(
     return decision
 
 
+def _await(
+    decision: Replace, digest: str, rules: Rules, accepted_after: timedelta, now: datetime
+) -> Replace | Wait:
+    """Return the decision about first DS records after a check that found them at all nameservers."""
+    known = rules.awaited
+    if known is None or known.digest != digest or not timedelta() <= now - known.seen_at <= UNSEEN_MAX:
+        return Wait(decision.ds_records, decision.signed_at, digest, now, now + accepted_after)
+    if now >= known.since + accepted_after:
+        return Replace(decision.ds_records, decision.signed_at, known.since)
+    return Wait(decision.ds_records, decision.signed_at, digest, known.since, known.since + accepted_after)
+
+
+def _digest(published: PublishedKeys) -> str:
+    """Return a digest of the CDS and CDNSKEY records. Their order, TTL and signatures don't count."""
+    texts = sorted(
+        f"{each.rdtype.name} {each.to_text()}"
+        for rrset in (published.cds, published.cdnskey)
+        for each in rrset or ()
+    )
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
 def _records(rrset: dns.rrset.RRset | None) -> frozenset[object]:
     return frozenset() if rrset is None else frozenset(rrset)
 
@@ -75,18 +121,29 @@ def _requests_deletion(published: PublishedKeys) -> bool:
     )
 
 
+def _is_contradicted(published: PublishedKeys, proof: Proof | None) -> bool:
+    """True if a validated signalling name has other records than the zone or another signalling name."""
+    if proof is None:
+        return False
+    has_records = proof.cds is not None or proof.cdnskey is not None
+    return proof.contradicts or (has_records and not _is_confirmed(published, proof))
+
+
+def _is_confirmed(published: PublishedKeys, proof: Proof) -> bool:
+    return all(
+        _records(getattr(proof, each)) == _records(getattr(published, each)) for each in ("cds", "cdnskey")
+    )
+
+
 def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refuse | None:
     """Return a refusal if the signalling names don't have the same CDS and CDNSKEY records as the zone; else None."""
     problem = (
         "The signalling names were not queried. Wait for the next check." if proof is None else proof.problem
     )
     if proof is not None and problem is None:
-        same = _records(proof.cds) == _records(published.cds) and _records(proof.cdnskey) == _records(
-            published.cdnskey
-        )
         problem = (
             None
-            if same
+            if _is_confirmed(published, proof)
             else "They have other CDS or CDNSKEY records than the zone. Publish the same records at each signalling name."
         )
     if problem is None:

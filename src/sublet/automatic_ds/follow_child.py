@@ -1,6 +1,6 @@
 """Apply the decision about a child's request for DS records, or store its refusal: the worker's verb."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -8,7 +8,7 @@ from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM, list_events
 from sublet.automatic_ds.mails import change_mail
-from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Rules
+from sublet.automatic_ds.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
@@ -26,6 +26,7 @@ from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain
 
 REFUSED = "automatic_ds.refuse"
+WAITING = "automatic_ds.wait"
 RECHECK_AFTER = timedelta(minutes=5)
 PROPAGATION_TIME = timedelta(hours=1)
 """How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
@@ -39,18 +40,28 @@ def find_rules(tx: Tx, subdomain_id: int) -> Rules | None:
     if subdomain is None or not is_delegated(subdomain):
         return None
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
-    policy = platform_domain.automatic_ds if platform_domain is not None else "off"
     known = find_automatic_ds(tx, subdomain_id)
-    if policy == "off" or not known.enabled:
+    if platform_domain is None or platform_domain.automatic_ds == "off" or not known.enabled:
         return None
+    policy, days = platform_domain.automatic_ds, platform_domain.bootstrap_days
     rules = Rules(
         rollover=policy in ("rollover", "all"),
         bootstrap=policy in ("bootstrap", "all") and known.bootstrap,
         signed_after=known.signed_at,
         changed_at=_changed_at(tx, subdomain) if subdomain.delegation.ds_records else None,
+        accepted_after=timedelta(days=days) if days else None,
+        awaited=_awaited(known, subdomain.generation),
     )
     is_followed = rules.rollover if subdomain.delegation.ds_records else rules.bootstrap
     return rules if is_followed else None
+
+
+def _awaited(known: AutomaticDs, generation: int) -> Awaited | None:
+    """Return the DS records for which a name waits, unless the wait began before the name's last change."""
+    digest, since, seen_at = known.awaited_digest, known.awaited_since, known.awaited_seen_at
+    if digest is None or since is None or seen_at is None or known.awaited_generation != generation:
+        return None
+    return Awaited(digest, since, seen_at)
 
 
 def _changed_at(tx: Tx, subdomain: Subdomain) -> datetime | None:
@@ -79,6 +90,8 @@ def follow_child(
     """Apply a decision to a name's DS records, and return it. `generation` is the one that was checked.
 
     A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if its code differs from the last one.
+    A wait for first DS records is audited when it begins. It ends without DS records when a check finds other
+    records, or a nameserver with other records; a nameserver that doesn't answer only delays it.
     Return None, and change nothing, if the name or its rules have changed since the check.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
@@ -87,14 +100,36 @@ def follow_child(
     known = find_automatic_ds(tx, subdomain_id)
     match decision:
         case Keep():
-            after = replace(known, refusal=None, message=None, refused_since=None)
+            after = replace(known, refusal=None, message=None, refused_since=None).without_wait()
         case Refuse():
             after = record_refusal(tx, known, decision, REFUSED)
+            if decision.code != "servers_silent":
+                after = after.without_wait()
+        case Wait():
+            after = _wait(tx, known, decision, generation)
         case Replace() | Remove():
             after = AutomaticDs(subdomain_id, known.enabled, known.bootstrap, decision.signed_at)
             _change(tx, subdomain, decision)
     save_state(tx, known, after)
     return decision
+
+
+def _wait(tx: Tx, known: AutomaticDs, decision: Wait, generation: int) -> AutomaticDs:
+    """Return the state of a name that waits for its first DS records. Audit the begin of the wait."""
+    before = known.awaited_digest, known.awaited_generation, known.awaited_since
+    if before != (decision.digest, generation, decision.since):
+        details = {"ds_records": [asdict(each) for each in decision.ds_records]}
+        audit.record(tx, SYSTEM, WAITING, known.subdomain_id, after=details)
+    return replace(
+        known,
+        refusal=None,
+        message=None,
+        refused_since=None,
+        awaited_digest=decision.digest,
+        awaited_generation=generation,
+        awaited_since=decision.since,
+        awaited_seen_at=tx.now,
+    )
 
 
 def record_refusal(tx: Tx, known: StateT, refused: Refuse, action: str) -> StateT:
@@ -125,7 +160,8 @@ def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
         after=store.delegation_columns(delegation),
     )
     user = find_member(tx, subdomain.user_id).user
-    message = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records)
+    awaited_since = decision.awaited_since if isinstance(decision, Replace) else None
+    message = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records, awaited_since)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
     enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

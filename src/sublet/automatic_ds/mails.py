@@ -1,14 +1,30 @@
 """The text of the mail about an automatic change of DS records (rules)."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sublet.dns.types import DsRecord
 from sublet.mail.letter import CHANGES_ADVICE, Message, letter
 
 
-def change_mail(fqdn: str, user_name: str, before: Sequence[DsRecord], after: Sequence[DsRecord]) -> Message:
-    """Return the mail about a change of DS records."""
-    if not before:
+def change_mail(
+    fqdn: str,
+    user_name: str,
+    before: Sequence[DsRecord],
+    after: Sequence[DsRecord],
+    awaited_since: datetime | None = None,
+) -> Message:
+    """Return the mail about a change of DS records.
+
+    `awaited_since` is when the wait for first DS records began, if there was one.
+    """
+    if not before and awaited_since is not None:
+        what = (
+            f"{fqdn} is now secured with DNSSEC. All its nameservers have requested these DS records since "
+            f"{awaited_since:%Y-%m-%d}:"
+        )
+        subject = f"{fqdn} got its first DS records"
+    elif not before:
         what = f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all signalling names confirm them:"
         subject = f"{fqdn} got its first DS records"
     elif after:

@@ -1,7 +1,7 @@
 """The types of automatic DS: the records that a child publishes, and the decision about them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import dns.rrset
 from dns.rdtypes.ANY.RRSIG import RRSIG
@@ -32,10 +32,31 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replace the DS records. `signed_at` is the inception of the older signature of the CDS and CDNSKEY records."""
+    """Replace the DS records.
+
+    `signed_at` is the inception of the older signature of the CDS and CDNSKEY records.
+    `awaited_since` is when the wait for first DS records began; None if signalling names or present DS
+    records confirm them.
+    """
 
     ds_records: tuple[DsRecord, ...]
     signed_at: datetime
+    awaited_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait before these first DS records are accepted (RFC 8078, section 3.3).
+
+    `digest` is of the CDS and CDNSKEY records. `since` is when the wait began, `until` when it ends if all
+    nameservers publish the same.
+    """
+
+    ds_records: tuple[DsRecord, ...]
+    signed_at: datetime
+    digest: str
+    since: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +74,13 @@ class Refuse:
     message: str
 
 
-Decision = Keep | Replace | Remove | Refuse
+Decision = Keep | Replace | Remove | Refuse | Wait
+
+
+def is_silence(decision: object) -> bool:
+    """True if a decision is the refusal that a nameserver gave no answer. The fault may be this host's."""
+    return isinstance(decision, Refuse) and decision.code == "servers_silent"
+
 
 REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
@@ -73,11 +100,27 @@ REFUSALS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The validated CDS and CDNSKEY records of all signalling names (RFC 9615), or the `problem` with them."""
+    """The validated CDS and CDNSKEY records of the signalling names (RFC 9615).
+
+    `problem` says why some names don't have them. `contradicts` is true if the validated records of signalling names differ.
+    """
 
     cds: dns.rrset.RRset | None = None
     cdnskey: dns.rrset.RRset | None = None
     problem: str | None = None
+    contradicts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """The first DS records for which a name waits: `digest` is of the CDS and CDNSKEY records.
+
+    `since` is when the wait began, `seen_at` when a check last found the same records at all nameservers.
+    """
+
+    digest: str
+    since: datetime
+    seen_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +129,14 @@ class Rules:
 
     `signed_after` is the inception of the signature of the last request that was followed. An older request is refused. So is one from before
     `changed_at`, when the DS records were last changed by hand, unless it requests the present DS records.
+
+    `accepted_after` is how long first DS records without signalling names must be `awaited`; None if these
+    are never accepted.
     """
 
     rollover: bool = True
     bootstrap: bool = True
     signed_after: datetime | None = None
     changed_at: datetime | None = None
+    accepted_after: timedelta | None = None
+    awaited: Awaited | None = None

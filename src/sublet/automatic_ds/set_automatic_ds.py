@@ -34,6 +34,8 @@ def set_automatic_ds(
     )
     if not after.enabled:
         after = replace(after, refusal=None, message=None, refused_since=None)
+    if not after.enabled or not after.bootstrap:
+        after = after.without_wait()
     if (before.enabled, before.bootstrap) != (after.enabled, after.bootstrap):
         save_state(tx, before, after)
         audit.record(

@@ -1,6 +1,7 @@
 """Query the signalling names of a child's nameservers, which confirm its first DS records (RFC 9615)."""
 
 import asyncio
+from dataclasses import replace
 
 import dns.exception
 import dns.flags
@@ -20,7 +21,7 @@ _TYPES = ("CDS", "CDNSKEY")
 
 
 async def find_proof(target: Target, resolver: ForwardingResolver) -> Proof:
-    """Return the CDS and CDNSKEY records that all signalling names of a child have, or the problem with one of them.
+    """Return the CDS and CDNSKEY records that the signalling names of a child have, and their problem, if any.
 
     Nameservers at or below the child don't count, because the child itself would sign their signalling names. The validation of the
     resolver is trusted.
@@ -32,14 +33,16 @@ async def find_proof(target: Target, resolver: ForwardingResolver) -> Proof:
         )
     budget = Budget(QUERIES_MAX)
     proofs = await asyncio.gather(*(_look_up(target.fqdn, host, resolver, budget) for host in hosts))
-    wrong = next((each for each in proofs if each.problem is not None), None)
-    if wrong is not None:
-        return wrong
-    if any(_contents(each) != _contents(proofs[0]) for each in proofs):
+    valid = [each for each in proofs if each.problem is None]
+    if any(_contents(each) != _contents(valid[0]) for each in valid):
         return Proof(
-            problem="They have different CDS or CDNSKEY records. Publish the same records at each signalling name."
+            problem="They have different CDS or CDNSKEY records. Publish the same records at each signalling name.",
+            contradicts=True,
         )
-    return proofs[0]
+    wrong = next((each for each in proofs if each.problem is not None), None)
+    if wrong is None or not valid:
+        return proofs[0] if wrong is None else wrong
+    return replace(valid[0], problem=wrong.problem)
 
 
 async def _look_up(fqdn: str, host: str, resolver: ForwardingResolver, budget: Budget) -> Proof:

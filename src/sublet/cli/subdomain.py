@@ -8,7 +8,7 @@ from typer import Argument, Option
 from sublet.accounts.find import find_user
 from sublet.accounts.store import find_emails
 from sublet.automatic_ds.child_follower import ChildFollower
-from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace
+from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Wait
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -187,6 +187,12 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
             outcome, line = "replaced", f"{fqdn} has new DS records."
         case Remove():
             outcome, line = "removed", f"The DS records of {fqdn} were removed."
+        case Wait():
+            outcome = "waiting"
+            line = (
+                f"{fqdn} gets its first DS records after {decision.until:%Y-%m-%d %H:%M} UTC, if its nameservers "
+                "publish the same until then."
+            )
         case Refuse(_, message):
             outcome, line = "refused", f"The DS records of {fqdn} are unchanged. {message}"
     refusal = decision.code if isinstance(decision, Refuse) else None

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sublet.automatic_ds.model import Keep, Refuse
+from sublet.automatic_ds.model import Keep, Refuse, is_silence
 from sublet.csync.decide import decide_for_all_servers, has_csync, is_different, questions_about
 from sublet.csync.follow_csync import (
     find_replay_guard,
@@ -39,15 +39,19 @@ class CsyncFollower:
         """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
         If the zone has a CSYNC record and differs from the registry, a second check queries all its records, and a third one checks the new
-        nameservers. Return None if the name isn't followed, or if another check is asking the nameservers.
+        nameservers. Return None if the name isn't followed, if another check is asking the nameservers, or if a
+        nameserver is silent while this host can't check.
         """
+        return await self._follow(due, result, counts_silence=not result.is_impaired)
+
+    async def _follow(self, due: DueCheck, result: CheckResult, *, counts_silence: bool) -> Decision | None:
         guard = await self._db.read(find_replay_guard, due.subdomain_id)
         if guard is None:
             return None
         decision: Decision | None = Keep()
         if has_csync(due.target, result.seen) and is_different(each.code for each in result.found.findings):
             decision = await self._decide(due, result, guard)
-        if decision is None:
+        if decision is None or (is_silence(decision) and not counts_silence):
             return None
         done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, guard)
         if done is not None:
@@ -64,7 +68,9 @@ class CsyncFollower:
         """
         due = await self._db.read(plan_check, identifier)
         result = await self._checker.check(due.target, waits=True, extra=await self.questions(due))
-        decision = None if result.busy_until is not None else await self.follow(due, result)
+        decision = (
+            None if result.busy_until is not None else await self._follow(due, result, counts_silence=True)
+        )
         if decision is None:
             raise Conflict(
                 f"{due.target.fqdn} changed during the check, or another check is asking its nameservers. Try again in a minute."

@@ -34,6 +34,13 @@ def check_health(tx: Tx) -> Iterator[Violation]:
         _select_unrecorded(),
         "its health is {state}, and the last change in its history is to {changed_to}",
     )
+    yield from yield_violations(
+        tx,
+        "wait_is_possible",
+        "subdomain",
+        select(automatic_ds.c.subdomain_id.label("id")).where(_is_wait_impossible()),
+        "its wait for first DS records lacks a column, or automatic DS is off",
+    )
     for table, codes in ((automatic_ds, DS_REFUSALS), (csync_states, CSYNC_REFUSALS)):
         query = select(table.c.subdomain_id.label("id"), table.c.refusal).where(_is_impossible(table, codes))
         sentence = f"the refusal in {table.name} ({{refusal}}) is unknown, or contradicts its other columns"
@@ -55,6 +62,15 @@ def _select_unrecorded() -> Select[tuple[int, str, str]]:
             & (delegation_health.c.state != UNKNOWN)
             & (delegation_health.c.state != health_changes.c.state)
         )
+    )
+
+
+def _is_wait_impossible() -> ColumnElement[bool]:
+    known = automatic_ds.c
+    others = (known.awaited_generation, known.awaited_since, known.awaited_seen_at)
+    return or_(
+        *(known.awaited_digest.is_(None) != each.is_(None) for each in others),
+        known.awaited_digest.is_not(None) & ~(known.enabled & known.bootstrap),
     )
 
 

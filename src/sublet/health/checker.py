@@ -15,7 +15,7 @@ from sublet.health.claims import claim_addresses, release_addresses
 from sublet.health.control import Control, impaired_report
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
-from sublet.health.model import HEALTHY, UNKNOWN, Observation, Question, Report, Target
+from sublet.health.model import HEALTHY, IMPAIRED, UNKNOWN, Observation, Question, Report, Target
 from sublet.health.observe import Claim, observe
 from sublet.health.query_limits import CHECK_SECONDS, parse_networks
 from sublet.health.resolve import (
@@ -46,6 +46,11 @@ class CheckResult:
     def busy_until(self) -> datetime | None:
         """The time at which the nameservers are free, if another check was asking them; None if this check could ask them."""
         return self.seen.busy_until
+
+    @property
+    def is_impaired(self) -> bool:
+        """True if this host can't check delegations at the moment, so that a silent nameserver says nothing."""
+        return any(each.code == IMPAIRED for each in self.report.findings)
 
 
 class Checker:

@@ -30,7 +30,7 @@ SERVERS_MAX = 3
 PEERS_MIN = 3
 """Nameservers of healthy names are asked only if they are known in this number of networks: fewer may fail together."""
 PEERS_MAX = 100
-PEER_FOR = timedelta(days=2)
+PEER_FOR = timedelta(days=4)
 """How long after its last check a healthy name's nameserver is in the control group. If the network stays silent for longer, its names are broken."""
 CLOCK_SLACK = timedelta(hours=1)
 NO_ROUTE = "This host has no route to the root servers."

@@ -98,6 +98,9 @@ class HealthKeeper:
             return
         lease = await try_lease(self._db, LEASE, self._holder, WATCH_FOR)
         assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker
+        if self._checker.control.problem is not None:
+            # The next check may be half an hour away, and a stored impairment holds back what it finds.
+            await self._checker.control.find_problem()
         self.impaired = self._checker.control.problem
         if self.impaired is not None:
             log.error("health_impaired", reason=self.impaired)

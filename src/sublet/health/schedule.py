@@ -1,9 +1,10 @@
 """Decide when names are checked, when their states change, and when broken names leave the DNS (rules)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sublet.health.model import BROKEN, DEGRADED, HEALTHY, IMPAIRED, UNKNOWN, Health, Report
+from sublet.health.model import BROKEN, DEGRADED, HEALTHY, IMPAIRED, UNKNOWN, Finding, Health, Report
 
 FIRST_CHECK = timedelta(minutes=2)
 """The minimum time between a change and the first check, so that the holder can start the nameservers."""
@@ -40,7 +41,9 @@ def after_check(health: Health, report: Report, generation: int, now: datetime, 
 
     The first check of a generation sets the state. After that, two checks, `CONFIRM_AFTER` apart, must find a new state before it is set.
     """
-    failures = 0 if report.state in WORKING else health.failures + 1
+    # Checks that say nothing about the name are counted apart, so that the next real check comes soon after them.
+    before = health.failures if _is_impaired(health.findings) == _is_impaired(report.findings) else 0
+    failures = 0 if report.state in WORKING else before + 1
     checked = replace(
         health,
         generation=generation,
@@ -63,8 +66,8 @@ def after_check(health: Health, report: Report, generation: int, now: datetime, 
     return _schedule_next(_set_state(checked, report.state, now), now, chance)
 
 
-def _is_impaired(health: Health) -> bool:
-    return any(each.code == IMPAIRED for each in health.findings)
+def _is_impaired(findings: Sequence[Finding]) -> bool:
+    return any(each.code == IMPAIRED for each in findings)
 
 
 def _set_state(health: Health, state: str, now: datetime) -> Health:
@@ -73,7 +76,9 @@ def _set_state(health: Health, state: str, now: datetime) -> Health:
 
 def _schedule_next(health: Health, now: datetime, chance: float) -> Health:
     pause = next_pause(health.state, health.failures, chance)
-    return replace(health, due_at=now + (min(pause, IMPAIRED_MAX) if _is_impaired(health) else pause))
+    return replace(
+        health, due_at=now + (min(pause, IMPAIRED_MAX) if _is_impaired(health.findings) else pause)
+    )
 
 
 def next_pause(state: str, failures: int, chance: float) -> timedelta:

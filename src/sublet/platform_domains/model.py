@@ -118,6 +118,16 @@ class PlatformDomain(msgspec.Struct, frozen=True):
             "off|rollover|bootstrap|all",
         ),
     ]
+    bootstrap_days: Annotated[
+        int,
+        _number(
+            "After how many days first DS records are accepted that no signalling name confirms (RFC 8078, "
+            "section 3.3); 0 for never.",
+            0,
+            0,
+            _DAYS_MAX,
+        ),
+    ]
     csync: Annotated[
         bool,
         Setting(

@@ -69,6 +69,7 @@ _SERVER_DEFAULTS: dict[str, str | ColumnElement[Any]] = {
     "look_alike_check": true(),
     "delegation_check": "off",
     "automatic_ds": "off",
+    "bootstrap_days": "0",
     "csync": false(),
     "broken_days": "0",
     "records": "off",

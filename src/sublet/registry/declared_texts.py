@@ -31,7 +31,7 @@ DELETED: Mapping[str, str] = {
 KEPT: Mapping[str, str] = {
     # kinds, states, references and ids, which the service chooses
     "audit_events": "actor_kind actor_name request_id action object_type",
-    "automatic_ds": "refusal message",
+    "automatic_ds": "refusal message awaited_digest",
     "clockwork": "stopped_reason",
     "commit_marks": "id",
     "csync_states": "refusal message",

@@ -1,13 +1,14 @@
 """The SQL of automatic DS and CSYNC: the states of names whose zones requested a change, or whose users changed a setting."""
 
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
     ForeignKey,
+    Integer,
     String,
     Table,
     Text,
@@ -32,6 +33,10 @@ automatic_ds = Table(
     Column("refusal", String(32)),
     Column("message", Text),
     Column("refused_since", Instant),
+    Column("awaited_digest", String(64)),
+    Column("awaited_generation", Integer),
+    Column("awaited_since", Instant),
+    Column("awaited_seen_at", Instant),
 )
 
 csync_states = Table(
@@ -53,6 +58,10 @@ class AutomaticDs:
     `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look for the name's first DS records,
     because the user turned bootstrapping off or removed the DS records. `signed_at` is the inception of the last followed request's
     signature. `refusal` and `message` are the code and sentence of a current refusal, `refused_since` its start.
+
+    The other four are set while the name waits for its first DS records (RFC 8078, section 3.3): the digest
+    of the CDS and CDNSKEY records, the name's generation, when the wait began, and when a check last found
+    the same records at all nameservers.
     """
 
     subdomain_id: int
@@ -62,6 +71,16 @@ class AutomaticDs:
     refusal: str | None = None
     message: str | None = None
     refused_since: datetime | None = None
+    awaited_digest: str | None = None
+    awaited_generation: int | None = None
+    awaited_since: datetime | None = None
+    awaited_seen_at: datetime | None = None
+
+    def without_wait(self) -> "AutomaticDs":
+        """Return the state of a name that doesn't wait for DS records."""
+        return replace(
+            self, awaited_digest=None, awaited_generation=None, awaited_since=None, awaited_seen_at=None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +113,27 @@ _CSYNC_STATE = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class ChildStates:
-    """A name's states of automatic DS and CSYNC, and what its platform domain says about them and about broken delegations."""
+    """A name's states of automatic DS and CSYNC, and its generation.
+
+    The others are what its platform domain says about these and about broken delegations.
+    """
 
     automatic_ds: AutomaticDs
     csync: CsyncState
+    generation: int
     automatic_ds_policy: str
+    bootstrap_days: int
     follows_csync: bool
     broken_days: int
+
+    @property
+    def awaited_until(self) -> datetime | None:
+        """When the name's wait for its first DS records ends; None if it doesn't wait."""
+        known = self.automatic_ds
+        is_accepted = self.bootstrap_days > 0 and self.automatic_ds_policy in ("bootstrap", "all")
+        if not is_accepted or known.awaited_since is None or known.awaited_generation != self.generation:
+            return None
+        return known.awaited_since + timedelta(days=self.bootstrap_days)
 
 
 _SIZE = len(AutomaticDs.__slots__)
@@ -108,7 +141,9 @@ _STATES = Prepared(
     select(
         *(automatic_ds.c[name] for name in AutomaticDs.__slots__),
         *(csync_states.c[name] for name in CsyncState.__slots__),
+        subdomains.c.generation,
         platform_domains.c.automatic_ds,
+        platform_domains.c.bootstrap_days,
         platform_domains.c.csync,
         platform_domains.c.broken_days,
     )
@@ -125,7 +160,7 @@ def find_child_states(tx: Tx, subdomain_id: int) -> ChildStates:
     """Return a name's states of automatic DS and CSYNC, and its platform domain's policies, by one statement."""
     row = _STATES.one_or_none(tx, of=subdomain_id)
     assert row is not None  # noqa: S101 - rows of names are never deleted
-    of_ds, of_csync, policies = row[:_SIZE], row[_SIZE:-3], row[-3:]
+    of_ds, of_csync, policies = row[:_SIZE], row[_SIZE:-5], row[-5:]
     return ChildStates(
         AutomaticDs(subdomain_id) if of_ds[0] is None else AutomaticDs(*of_ds),
         CsyncState(subdomain_id) if of_csync[0] is None else CsyncState(*of_csync),

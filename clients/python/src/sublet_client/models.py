@@ -651,6 +651,13 @@ class DsRefusal(Model, frozen=True, kw_only=True):
     since: datetime
 
 
+class DsWait(Model, frozen=True, kw_only=True):
+    """The wait for the first DS records. The first check after `until` accepts them."""
+
+    since: datetime
+    until: datetime
+
+
 class CsyncRefusal(Model, frozen=True, kw_only=True):
     """The refusal of the change that the zone's CSYNC record requests."""
 
@@ -676,6 +683,8 @@ class AutomaticDs(Model, frozen=True, kw_only=True):
     `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records
         only), or all. `followed_signed_at` is the
     time of the signature of the last followed request; requests with older signatures are refused.
+        `wait` is
+    null unless the name waits for its first DS records.
     """
 
     policy: str
@@ -684,6 +693,7 @@ class AutomaticDs(Model, frozen=True, kw_only=True):
     ds_records: tuple[SourcedDs, ...]
     followed_signed_at: datetime | None
     refusal: DsRefusal | None
+    wait: DsWait | None
     csync: Csync
 
 

@@ -265,7 +265,7 @@ def _change(ctl: Ctl, name: str, change: Callable[[Subdomain], list[str]], *, wa
     ds,
     "auto",
     uses=("get_automatic_ds", "set_automatic_ds"),
-    columns=("policy", "enabled", "bootstrap", "ds_records", "refusal"),
+    columns=("policy", "enabled", "bootstrap", "ds_records", "refusal", "wait"),
 )
 @click.argument("name")
 @click.argument("state", type=click.Choice(["on", "off"]), required=False)
