@@ -7,7 +7,7 @@ from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import Tx, together
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation, RecordSet
@@ -23,7 +23,7 @@ from sublet.subdomains.availability import (
     refuse_unavailable,
     unavailable,
 )
-from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_and_check
+from sublet.subdomains.charge import add_term, charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
 from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
@@ -108,8 +108,11 @@ def register(
     refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
     # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
     subdomain = _insert(tx, user, requested, offer, delegation, records)
-    outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    _record_registration(tx, actor, subdomain, quote.price)
+    entry_id = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
+    with together(tx):
+        delegation_store.insert_hosts(tx, subdomain)
+        outcome = add_term(tx, quote, entry_id, subdomain_id=subdomain.id, starts_at=tx.now)
+        _record_registration(tx, actor, subdomain, quote.price)
     warnings = _warnings(tx, subdomain, above)
     paid, parent = (outcome.id, outcome.charged_credits, outcome.coupon), requested.platform_domain
     return Registered(*paid, subdomain=subdomain, platform_domain=parent, warnings=warnings)
@@ -241,5 +244,4 @@ def _insert(
     )
     if subdomain is None:
         raise unavailable("taken", owned=False)
-    delegation_store.insert_hosts(tx, subdomain)
     return subdomain
