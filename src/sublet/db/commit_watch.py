@@ -1,7 +1,7 @@
 """Cancel COMMITs on PostgreSQL that take too long.
 
-PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. A cancel request ends this wait: PostgreSQL has committed, and sends a
-warning.
+PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. A cancel request ends this wait:
+PostgreSQL has committed, and sends a warning.
 """
 
 import threading

@@ -99,7 +99,8 @@ class DriverStatement:
     """A statement for a driver: its text, and the conversions of its parameters and results.
 
     `constants` are the values in the statement. `columns` has the positions of columns that are converted. `lists` has the parameters of
-    an IN: the text has one name for each of their values. `expanded` keeps the texts for short lists, by the lengths of the lists.
+    an IN: the text has one name for each of their values. `expanded` keeps the texts for short lists, by the
+    lengths of the lists.
     """
 
     compiled: SQLCompiler
@@ -172,14 +173,15 @@ def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = 
 
 @contextmanager
 def together(tx: Tx) -> Iterator[None]:
-    """Send the statements of the block to PostgreSQL in one round trip, without waiting for the result of each.
+    """Send the statements of the block to PostgreSQL in one round trip.
 
-    The block runs `Prepared` statements, and doesn't use their results. The first error is raised at the end of the block.
+    The block runs `Prepared` statements, and doesn't use their results. The first error is raised at its end.
     """
     if tx.connection.dialect.name == "sqlite":
         yield
         return
-    with _sqlalchemy_errors(tx, "together"), tx.connection.connection.driver_connection.pipeline():  # type: ignore[union-attr] # psycopg's
+    driver: Any = tx.connection.connection.driver_connection
+    with _sqlalchemy_errors(tx, "a pipeline"), driver.pipeline():
         yield
 
 

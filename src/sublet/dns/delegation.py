@@ -124,7 +124,7 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
 
 
 def valid_hosts(nameservers: Sequence[str]) -> set[str]:
-    """Return the canonical names of those nameservers in a request that `check_delegation` accepts as host names."""
+    """Return the canonical names of the nameservers in a request, without invalid ones."""
     hosts = set()
     for nameserver in nameservers[:CHECKED_MAX]:
         with suppress(InvalidName):

@@ -301,7 +301,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """What the operator has set for the registrations of a label: its entry in the list, the patterns of blocked labels, and all offers.
+    """The operator's rules for a label: its entry in the list, the patterns of blocked labels, and all offers.
 
     The patterns are those of the platform domain and those for all. Withdrawn offers are included.
     """

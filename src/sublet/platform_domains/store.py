@@ -430,7 +430,7 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
 
 
 def _rules_in(table: Table, kind: str, *columns: Column[Any]) -> Select[Any]:
-    """Return a query of the rows for a platform domain, and for the label if the table has labels, in the columns of `Offer`."""
+    """Return a query for a platform domain, and for the label if the table has labels, as wide as an offer."""
     others = [null()] * (len(_OFFER) - 1 - len(columns))
     of = table.c.platform_domain_id == bindparam("of")
     if "label" in table.c:

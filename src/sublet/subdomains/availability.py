@@ -27,8 +27,8 @@ class RequestedName:
     """A name that a user wants to register, and the platform domain's offers for it.
 
     `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the user can use, by mode. `offer` is
-    the offer for the requested mode, or the refusal. `is_blocked` is true if something blocks the name (`delegation_store.find_standing`),
-    `by_operator` if the operator registers the name for the user.
+    the offer for the requested mode, or the refusal. `is_blocked` is true if something blocks the name
+    (`delegation_store.find_standing`), `by_operator` if the operator registers the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -74,7 +74,8 @@ def find_requested_name(
     """Return the requested name with its offers, or None if the platform domain or the label is None.
 
     `free_quota` applies to users without their own quota. The operator's `permission` has a mode that replaces `registration_mode`. `withheld`
-    are the modes that the user can't use yet (`quota.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
+    are the modes that the user can't use yet (`quota.withheld_modes`). A registration sets `is_locking`
+    (`delegation_store.find_standing`).
 
     Raises:
         Outdated: the platform domain has changed since it was read.

@@ -135,7 +135,7 @@ def charge(
     starts_at: datetime,
     automatic: bool = False,
 ) -> int | None:
-    """Charge the quoted price, and store the use of the coupon. Return the id of the ledger entry, or None if nothing was charged.
+    """Charge the quoted price, and store the use of the coupon. Return the ledger entry's id, or None.
 
     The reference of the charge identifies the term, so that a term can't be charged twice.
     """

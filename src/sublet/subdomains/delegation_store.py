@@ -265,7 +265,7 @@ _LOCK_STANDING = Prepared(_STANDING.with_for_update(read=True, key_share=True))
 
 
 class Standing(NamedTuple):
-    """The number of free names that a user holds outside the trash, and whether anything blocks the user from registering a name."""
+    """The number of a user's free names outside the trash, and whether anything blocks a name for the user."""
 
     free_count: int
     is_blocked: bool
@@ -277,11 +277,11 @@ def find_standing(
     """Return a user's standing for a registration, by one query, because most names are free.
 
     Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
-    nameserver of another user's name at or below the name. `is_locking` keeps the platform domain from being removed or closed, or from
-    getting a record of the operator, until the transaction ends.
+    nameserver of another user's name at or below the name. `is_locking` keeps the platform domain from being
+    removed or closed, or from getting a record of the operator, until the transaction ends.
 
     Raises:
-        Outdated: such a change of the platform domain was stored since it was read. The operator's records change its serial.
+        Outdated: the platform domain was changed so since it was read. The operator's records change its serial.
     """
     query = _LOCK_STANDING if is_locking else _FIND_STANDING
     row = query.one_or_none(

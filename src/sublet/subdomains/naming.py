@@ -51,9 +51,9 @@ def _canonical_domain(text: str) -> str | None:
 
 
 def find_named_platform_domains(tx: Tx, command: Register) -> list[PlatformDomain]:
-    """Return the platform domains that a registration names, and those at or above its name and its nameservers, the longest name first.
+    """Return the platform domains that a registration names, and those at or above its name and its nameservers.
 
-    Not checked: which of them the user can see.
+    The longest name is the first. Not checked: which of them the user can see.
     """
     names = {command.domain and canonical_domain(command.domain)}
     for name in (_name_or_rest(command.fqdn), *valid_hosts(command.nameservers)):
@@ -65,15 +65,16 @@ def find_named_platform_domains(tx: Tx, command: Register) -> list[PlatformDomai
 
 
 def _name_or_rest(fqdn: str | None) -> str | None:
-    """Return the canonical name, or the part after its first label if that label is invalid: it can still be a platform domain."""
+    """Return the canonical name, or the part after an invalid first label, which can still be a platform domain."""
     return None if fqdn is None else canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
 
 
 def resolve_name(
     tx: Tx, actor: Actor, user: User, command: Register, found: Sequence[PlatformDomain]
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
-    """Return the platform domain, canonical label and field errors of a registration. `found` is the result of `find_named_platform_domains`.
+    """Return the platform domain, canonical label and field errors of a registration.
 
+    `found` is the result of `find_named_platform_domains`.
     The platform domain is taken from `platform_domain_id` or `domain`, or else is the longest suffix of `fqdn` that the user can see. The label
     is taken from `label` or `fqdn`. Codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
 

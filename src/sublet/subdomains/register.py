@@ -7,6 +7,7 @@ from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
+from sublet.credits.model import Coupon
 from sublet.db import Tx, together
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
@@ -64,7 +65,7 @@ def register(
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
         ValidationFailed: a name that encloses a nameserver was purged after the first check.
     """
-    # Read before the lock of the user, which the user's other registrations wait for. `find_standing` finds out if it has changed.
+    # Read before the lock of the user, which the user's other registrations wait for.
     above, clock_reason = find_named_platform_domains(tx, command), find_implausible_clock_reason(tx)
     user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
     refuse_clock(clock_reason)
@@ -75,16 +76,7 @@ def register(
     requested = find_requested_name(
         tx, user, platform_domain, label, mode, free_quota, permission, withheld, is_locking=True
     )
-    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
-    coupon, payable_errors = check_payable(
-        tx,
-        user,
-        command.payable,
-        action="register",
-        platform_domain_id=platform_domain.id if platform_domain else None,
-        registration_mode=usable_offer.mode if usable_offer else None,
-        list_price=requested.list_price if requested else 0,
-    )
+    coupon, payable_errors = _check_payable(tx, user, command, platform_domain, requested)
     errors += [*delegation_errors, *record_errors, *mode_errors(mode), *payable_errors]
     if errors or requested is None:
         raise validation_failed(errors)
@@ -116,6 +108,25 @@ def register(
     warnings = _warnings(tx, subdomain, above)
     paid, parent = (outcome.id, outcome.charged_credits, outcome.coupon), requested.platform_domain
     return Registered(*paid, subdomain=subdomain, platform_domain=parent, warnings=warnings)
+
+
+def _check_payable(
+    tx: Tx,
+    user: User,
+    command: Register,
+    platform_domain: PlatformDomain | None,
+    requested: RequestedName | None,
+) -> tuple[Coupon | None, list[FieldError]]:
+    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
+    return check_payable(
+        tx,
+        user,
+        command.payable,
+        action="register",
+        platform_domain_id=platform_domain.id if platform_domain else None,
+        registration_mode=usable_offer.mode if usable_offer else None,
+        list_price=requested.list_price if requested else 0,
+    )
 
 
 def _record_registration(tx: Tx, actor: Actor, subdomain: Subdomain, charged_credits: int) -> None:
