@@ -181,8 +181,11 @@ def together(tx: Tx) -> Iterator[None]:
         yield
         return
     driver: Any = tx.connection.connection.driver_connection
-    with _sqlalchemy_errors(tx, "a pipeline"), driver.pipeline():
-        yield
+    try:
+        with driver.pipeline():
+            yield
+    except tx.connection.dialect.loaded_dbapi.Error as error:
+        raise _sqlalchemy_error(error, "a pipeline") from error
 
 
 def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
@@ -194,17 +197,15 @@ def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -
 def _run(tx: Tx, text: str, execute: Callable[[Any], object]) -> Any:
     """Return a cursor of the driver after `execute`."""
     cursor = tx.connection.connection.cursor()
-    with _sqlalchemy_errors(tx, text):
+    try:
         execute(cursor)
+    except tx.connection.dialect.loaded_dbapi.Error as error:
+        raise _sqlalchemy_error(error, text) from error
     return cursor
 
 
-@contextmanager
-def _sqlalchemy_errors(tx: Tx, text: str) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy's classes, which have the same names (PEP 249)."""
-    try:
-        yield
-    except tx.connection.dialect.loaded_dbapi.Error as error:
-        names = [kind.__name__ for kind in type(error).__mro__]
-        kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
-        raise kind(text, None, error, hide_parameters=True) from error
+def _sqlalchemy_error(error: Exception, text: str) -> exc.DBAPIError:
+    """Return SQLAlchemy's error for one of the driver. Their classes have the same names (PEP 249)."""
+    names = [kind.__name__ for kind in type(error).__mro__]
+    kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
+    return kind(text, None, error, hide_parameters=True)  # type: ignore[no-any-return]
