@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from sublet.db import Tx, postgresql
+from sublet.db import Tx, commit_watch, postgresql
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from support.postgresql import fresh_database
@@ -27,7 +27,7 @@ def prepared(postgresql_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def url(postgresql_server: str, prepared: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(postgresql, "COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", 0.5)
     with fresh_database(postgresql_server, like=prepared) as made:
         try:
             yield made
@@ -94,7 +94,7 @@ def test_a_late_cancel_does_not_affect_the_next_transaction(
 def test_writes_without_a_free_thread_are_refused_and_not_run(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql, "COMMIT_SECONDS", END_SECONDS)
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
     monkeypatch.setattr(postgresql, "BEGIN_SECONDS", 2)
     run: list[int] = []
 
@@ -129,7 +129,7 @@ def test_writes_without_a_free_thread_are_refused_and_not_run(
 
 
 def test_a_write_cancelled_before_its_start_is_never_run(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "COMMIT_SECONDS", END_SECONDS)
+    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
 
     async def story(database: PostgresqlDatabase) -> None:
         await database.write(lambda _: None)

@@ -73,7 +73,12 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     ),
     "which zones have names that wait": lambda tx, _: publish_store.list_waiting_platform_domain_ids(tx),
     "which names of a zone wait": lambda tx, of: publish_store.list_waiting(tx, of, 100),
-    "is this name free": lambda tx, of: delegation_store.is_free(tx, of, f"fresh.{ZONE}", 1),
+    "is this name free": lambda tx, of: delegation_store.find_standing(
+        tx, _platform_domain(tx, of), f"fresh.{ZONE}", 2, is_locking=False
+    ),
+    "what are the rules for this label": lambda tx, of: platform_domain_store.find_label_rules(
+        tx, of, "fresh"
+    ),
     "do names depend on this name": lambda tx, _: delegation_store.list_dependents(tx, f"copy7.{ZONE}", 25),
     "does anything else of a zone wait": lambda tx, of: publish_store.is_any_waiting(tx, of, [1, 2]),
     "does a row of this name wait": lambda tx, of: store.has_unpublished_row(tx, of, f"copy7.{ZONE}"),

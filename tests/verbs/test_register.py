@@ -1,17 +1,21 @@
 """Registering a name (spec, part 4); on both databases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 
+from sublet import audit
 from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.model import AppliedCoupon, Payable
 from sublet.credits.store import coupon_uses, list_entries
+from sublet.db import Tx, together
+from sublet.db.statements import DriverStatement
 from sublet.dns.types import Delegation, GlueEntry, Record
 from sublet.errors import (
     AccountSuspended,
@@ -40,6 +44,7 @@ from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
+from sublet.subdomains.store import insert_term
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
@@ -450,3 +455,47 @@ def test_what_the_operator_is_refused(registry: Registry) -> None:
                 register, OPERATOR, Register(fqdn=fqdn), free_quota=FREE_QUOTA, permission=permission
             )
         assert "PUT" not in caught[0].message
+
+
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [(Register(fqdn="shop.example.test"), 8), (replace(PAID, nameservers=()), 12), (PAID, 13)],
+    ids=["free", "paid", "with a nameserver"],
+)
+def test_a_registration_takes_few_statements(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, command: Register, most: int
+) -> None:
+    registry.grant("ann", 10)
+    registry.sweep()  # before the first sweep, the clock is compared with the newest event
+    texts: list[str] = []
+    call = DriverStatement.call
+
+    def counted(asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
+        texts.append(asked.compiled.string)
+        return call(asked, parameters)
+
+    monkeypatch.setattr(DriverStatement, "call", counted)
+    ask(registry, command)
+    assert len(texts) <= most, texts
+
+
+def test_the_first_error_of_statements_sent_together_is_raised(registry: Registry) -> None:
+    held = registry.register("shop.example.test")
+
+    def add(tx: Tx) -> None:
+        at = held.expires_at
+        with together(tx):
+            insert_term(
+                tx,
+                subdomain_id=held.id,
+                action="renew",
+                starts_at=at,
+                ends_at=at,
+                charged_credits=0,
+                transfer_id=None,
+            )
+            audit.record(tx, OPERATOR, "subdomain.renew", held.id)
+
+    with pytest.raises(IntegrityError, match="ck_terms_order"):
+        registry.write(add)
+    assert registry.doctor() == []

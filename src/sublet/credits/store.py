@@ -92,19 +92,17 @@ def find_balance(tx: Tx, user_id: int) -> int:
     return int(found[0]) if found is not None else 0
 
 
-_USERS_ACCOUNT = Prepared(select(ledger_accounts.c.id).where(ledger_accounts.c.user_id == bindparam("of")))
-_REGISTRY_ACCOUNT = Prepared(
-    select(ledger_accounts.c.id).where(
-        (ledger_accounts.c.kind == bindparam("kind")) & ledger_accounts.c.user_id.is_(None)
+_MOVE = update(ledger_accounts).values(balance=ledger_accounts.c.balance + bindparam("moved"))
+_MOVED_OF_USER = Prepared(
+    _MOVE.where(ledger_accounts.c.user_id == bindparam("of")).returning(
+        ledger_accounts.c.id, ledger_accounts.c.balance
     )
 )
-_MOVE = (
-    update(ledger_accounts)
-    .where(ledger_accounts.c.id == bindparam("account_id"))
-    .values(balance=ledger_accounts.c.balance + bindparam("moved"))
+_MOVED_OF_REGISTRY = Prepared(
+    _MOVE.where(
+        (ledger_accounts.c.kind == bindparam("account")) & ledger_accounts.c.user_id.is_(None)
+    ).returning(ledger_accounts.c.id)
 )
-_MOVED = Prepared(_MOVE)
-_MOVED_TO_BALANCE = Prepared(_MOVE.returning(ledger_accounts.c.balance))
 _ADDED = Prepared(insert(ledger_entries).returning(ledger_entries.c.id))
 
 
@@ -115,12 +113,15 @@ def post(tx: Tx, entry: NewEntry) -> int:
         Conflict: the balance would fall below 0; the reference was used before; the charge was refunded before.
     """
     check_entry(entry)
-    lock_balance(tx, entry.user_id)
-    user_account_id = _USERS_ACCOUNT.value(tx, of=entry.user_id)
-    registry_account_id = _REGISTRY_ACCOUNT.value(tx, kind=registry_account(entry.kind))
     try:
-        balance_after = _MOVED_TO_BALANCE.value(tx, account_id=user_account_id, moved=entry.credits)
-        _MOVED.run(tx, account_id=registry_account_id, moved=-entry.credits)
+        moved = _MOVED_OF_USER.one_or_none(tx, of=entry.user_id, moved=entry.credits)
+        if moved is None:
+            lock_balance(tx, entry.user_id)  # inserts the account
+            moved = _MOVED_OF_USER.one_or_none(tx, of=entry.user_id, moved=entry.credits)
+        user_account_id, balance_after = moved
+        registry_account_id = _MOVED_OF_REGISTRY.value(
+            tx, account=registry_account(entry.kind), moved=-entry.credits
+        )
         adds = entry.credits > 0
         row = asdict(entry) | {
             "debit_account_id": registry_account_id if adds else user_account_id,

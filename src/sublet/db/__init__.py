@@ -14,7 +14,7 @@ from sublet.db.model import Clock, Database, Outdated, Tx, driver_message, ends_
 from sublet.db.pages import Pages
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
-from sublet.db.statements import Prepared, Query, insert_into
+from sublet.db.statements import Prepared, Query, insert_into, together
 from sublet.errors import Unavailable
 
 __all__ = (
@@ -38,6 +38,7 @@ __all__ = (
     "lock_text",
     "open_database",
     "sqlite_engine",
+    "together",
     "utc_now",
 )
 

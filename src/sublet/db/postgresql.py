@@ -6,15 +6,12 @@ connection, a limited number of times or seconds. The mark of a write (`marks.py
 
 import asyncio
 import random
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
@@ -22,6 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from sublet.db.announcements import Announcements
 from sublet.db.commit_waiters import CommitWaiters
+from sublet.db.commit_watch import CommitWatch, driver_connection
 from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
 from sublet.db.error_kinds import (
     DISK_FULL,
@@ -56,10 +54,6 @@ CONTENTIONS_MAX = 8
 LOST_SECONDS = 3.0
 """How long a transaction is retried after its first lost connection."""
 PAUSE_MAX_SECONDS = 0.5
-COMMIT_SECONDS = 5.0
-"""The timeout of a COMMIT."""
-CANCEL_SECONDS = 1.0
-"""The timeout of the request that cancels a COMMIT."""
 BEGIN_SECONDS = 10.0
 """The maximum wait for a free thread. All threads may wait for locks, or for a standby that is down."""
 UNANNOUNCED_POLL_SECONDS = 0.1
@@ -103,6 +97,7 @@ class PostgresqlDatabase:
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
         self._queries = QueryConnection(lambda: connection_settings.connect(address))
+        self._commit_watch = CommitWatch()
         self._commit_waiters = CommitWaiters()
         self._announcements = Announcements(address, self._commit_waiters.wake_from_thread)
         self._is_closing = False
@@ -262,7 +257,7 @@ class PostgresqlDatabase:
         """
         warnings = connection.info[WARNINGS]
         warnings.clear()
-        with _bounded_commit(connection):
+        with self._commit_watch.bounded(connection):
             connection.commit()
         if warnings:
             raise _StandbyTimeoutError("; ".join(warnings))
@@ -303,58 +298,26 @@ class PostgresqlDatabase:
         self._is_closing = True
         for threads in (self._writers, self._readers):
             threads.shutdown(wait=True)
+        self._commit_watch.close()
         self._announcements.close()
         self._engine.dispose()
-
-
-@contextmanager
-def _bounded_commit(connection: Connection) -> Iterator[None]:
-    """Send a cancel request if the COMMIT in the block takes longer than `COMMIT_SECONDS`.
-
-    PostgreSQL has no timeout for a COMMIT that waits for a synchronous standby. A cancel request ends this wait: PostgreSQL has committed, and
-    sends a warning. After the block no request is sent, because it would cancel another statement.
-    """
-    lock, driver = threading.Lock(), _raw(connection)
-    has_ended = was_cancelled = False
-
-    def cancel() -> None:
-        nonlocal was_cancelled
-        with lock:
-            if not has_ended:
-                was_cancelled = True
-                with suppress(psycopg.Error):
-                    driver.cancel_safe(timeout=CANCEL_SECONDS)
-
-    timer = threading.Timer(COMMIT_SECONDS, cancel)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        with lock:  # waits for a cancel request that is being sent
-            has_ended = True
-        if was_cancelled:  # the request may arrive late, so the connection must not be used again
-            connection.invalidate()
 
 
 def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if connection.invalidated or _raw(connection).closed:  # even if the function raised another error
+        if (
+            connection.invalidated or driver_connection(connection).closed
+        ):  # even if the function raised another error
             raise ConnectionLost(str(error)) from error
         raise
 
 
 def _refuse_failed(connection: Connection) -> None:
-    if _raw(connection).info.transaction_status is TransactionStatus.INERROR:
+    if driver_connection(connection).info.transaction_status is TransactionStatus.INERROR:
         # PostgreSQL would answer the COMMIT with a ROLLBACK, which psycopg counts as success.
         raise RuntimeError("a statement of the transaction failed, and its error was caught")
-
-
-def _raw(connection: Connection) -> "psycopg.Connection[Any]":
-    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
 def open_postgresql(

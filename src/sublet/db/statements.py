@@ -5,14 +5,15 @@ key of the whole statement. So statements that run for each request are a `Prepa
 call runs with `tx.connection.execute`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Delete, Dialect, Insert, Select, SelectBase, Table, Update, exc
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.compiler import ExpandedState, SQLCompiler
 from sqlalchemy.sql.dml import ReturningDelete, ReturningInsert
 
 from sublet.db.model import Tx
@@ -22,6 +23,8 @@ Row = Sequence[Any]
 Rows = Sequence[Row]
 Convert = Callable[[Any], Any]
 Statement = SelectBase | Insert | Update | Delete
+EXPANDED_MAX = 50
+"""The maximum number of values in the lists of a kept text."""
 
 
 def insert_into(tx: Tx, table: Table) -> Any:
@@ -96,7 +99,8 @@ class DriverStatement:
     """A statement for a driver: its text, and the conversions of its parameters and results.
 
     `constants` are the values in the statement. `columns` has the positions of columns that are converted. `lists` has the parameters of
-    an IN: the text has one name for each of their values.
+    an IN: the text has one name for each of their values. `expanded` keeps the texts for short lists, by the
+    lengths of the lists.
     """
 
     compiled: SQLCompiler
@@ -104,6 +108,7 @@ class DriverStatement:
     parameters: Sequence[tuple[str, Convert]]
     columns: Sequence[tuple[int, Convert]]
     lists: frozenset[str]
+    expanded: dict[tuple[int, ...], ExpandedState] = field(default_factory=dict)
 
     def call(self, parameters: Mapping[str, object]) -> tuple[str, Mapping[str, Any]]:
         """Return the text, and the values for all its names."""
@@ -113,8 +118,16 @@ class DriverStatement:
             values[name] = [convert(each) for each in value] if name in self.lists else convert(value)
         if not self.lists:
             return self.compiled.string, values
-        expanded = self.compiled.construct_expanded_state(values)
-        return expanded.statement, expanded.parameters
+        lists = {name: values.pop(name) for name in self.lists}
+        lengths = tuple(map(len, lists.values()))
+        expanded = self.expanded.get(lengths)
+        if expanded is None:
+            expanded = self.compiled.construct_expanded_state(values | lists)
+            if sum(lengths) <= EXPANDED_MAX:
+                self.expanded[lengths] = expanded
+        for name, value in lists.items():
+            values.update(zip(expanded.parameter_expansion[name], value, strict=True))
+        return expanded.statement, values
 
     def rows(self, rows: Rows) -> Rows:
         """Return the driver's rows with the types of the schema."""
@@ -158,6 +171,23 @@ def for_driver(statement: Statement, dialect: Dialect, names: tuple[str, ...] = 
     )
 
 
+@contextmanager
+def together(tx: Tx) -> Iterator[None]:
+    """Send the statements of the block to PostgreSQL in one round trip.
+
+    The block runs `Prepared` statements, and doesn't use their results. The first error is raised at its end.
+    """
+    if tx.connection.dialect.name == "sqlite":
+        yield
+        return
+    driver: Any = tx.connection.connection.driver_connection
+    try:
+        with driver.pipeline():
+            yield
+    except tx.connection.dialect.loaded_dbapi.Error as error:
+        raise _sqlalchemy_error(error, "a pipeline") from error
+
+
 def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
     """Return the driver's cursor with the result."""
     text, values = asked.call(parameters)
@@ -165,12 +195,17 @@ def _execute(tx: Tx, asked: DriverStatement, parameters: Mapping[str, object]) -
 
 
 def _run(tx: Tx, text: str, execute: Callable[[Any], object]) -> Any:
-    """Return a cursor of the driver after `execute`. Raise errors as SQLAlchemy's classes, which have the same names (PEP 249)."""
+    """Return a cursor of the driver after `execute`."""
     cursor = tx.connection.connection.cursor()
     try:
         execute(cursor)
     except tx.connection.dialect.loaded_dbapi.Error as error:
-        names = [kind.__name__ for kind in type(error).__mro__]
-        kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
-        raise kind(text, None, error, hide_parameters=True) from error
+        raise _sqlalchemy_error(error, text) from error
     return cursor
+
+
+def _sqlalchemy_error(error: Exception, text: str) -> exc.DBAPIError:
+    """Return SQLAlchemy's error for one of the driver. Their classes have the same names (PEP 249)."""
+    names = [kind.__name__ for kind in type(error).__mro__]
+    kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
+    return kind(text, None, error, hide_parameters=True)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
 from itertools import zip_longest
@@ -118,13 +119,17 @@ def prune_glue(glue: Sequence[GlueEntry], nameservers: Sequence[str]) -> tuple[G
 
     Invalid host names are skipped, because `check_delegation` refuses them.
     """
+    hosts = valid_hosts(nameservers)
+    return tuple(entry for entry in glue if entry.host in hosts)
+
+
+def valid_hosts(nameservers: Sequence[str]) -> set[str]:
+    """Return the canonical names of the nameservers in a request, without invalid ones."""
     hosts = set()
     for nameserver in nameservers[:CHECKED_MAX]:
-        try:
+        with suppress(InvalidName):
             hosts.add(parse_host_name(nameserver))
-        except InvalidName:
-            continue
-    return tuple(entry for entry in glue if entry.host in hosts)
+    return hosts
 
 
 def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Delegation:

@@ -23,7 +23,7 @@ from sublet.platform_domains.zone_state_store import is_zone_signed
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.nameservers import find_enclosed_nameservers, platform_domains_above
-from sublet.subdomains.naming import resolve_name
+from sublet.subdomains.naming import find_named_platform_domains, resolve_name
 from sublet.subdomains.update_nameservers import changed_delegation
 
 P = ParamSpec("P")
@@ -51,7 +51,8 @@ def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan
         ValidationFailed: all invalid fields.
     """
     refuse_suspended(user)
-    platform_domain, label, errors = resolve_name(tx, actor, user, command)
+    found = find_named_platform_domains(tx, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command, found)
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, delegation_errors = check_delegation(
         owner,

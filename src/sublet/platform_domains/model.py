@@ -315,6 +315,18 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelRules:
+    """The operator's rules for a label: its entry in the list, the patterns of blocked labels, and all offers.
+
+    The patterns are those of the platform domain and those for all. Withdrawn offers are included.
+    """
+
+    listed: Label | None
+    patterns: tuple[str, ...]
+    offers: tuple[Offer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LabelPattern:
     """A pattern of labels that are blocked under a platform domain, or under all if `platform_domain_id` is None."""
 

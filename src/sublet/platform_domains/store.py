@@ -14,6 +14,7 @@ from sqlalchemy import (
     Index,
     Integer,
     PrimaryKeyConstraint,
+    Select,
     String,
     Table,
     Text,
@@ -23,8 +24,11 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    literal_column,
+    null,
     select,
     true,
+    union_all,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -42,6 +46,7 @@ from sublet.platform_domains.model import (
     SETTINGS,
     Label,
     LabelPattern,
+    LabelRules,
     Offer,
     PlatformDomain,
 )
@@ -195,7 +200,12 @@ _PRESENT = platform_domains.c.removed_at.is_(None)
 _SELECTED = select(*_COLUMNS).where(_PRESENT)
 _BY_ID = Prepared(_SELECTED.where(platform_domains.c.id == bindparam("platform_domain_id")))
 _BY_NAME = Prepared(_SELECTED.where(platform_domains.c.domain == bindparam("name")))
-_AMONG = Prepared(_SELECTED.where(platform_domains.c.domain.in_(bindparam("names", expanding=True))))
+_AMONG = Prepared(
+    _SELECTED.where(
+        platform_domains.c.domain.in_(bindparam("names", expanding=True))
+        | (platform_domains.c.id == bindparam("platform_domain_id"))
+    )
+)
 
 
 def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
@@ -204,29 +214,17 @@ def find_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | No
     return _platform_domain(row) if row is not None else None
 
 
-def is_outdated(tx: Tx, platform_domain: PlatformDomain) -> bool:
-    """True if a platform domain was removed, or its closing date or serial was changed, since it was read.
-
-    The operator's own records change the serial. The caller has inserted a row that refers to the platform domain, which keeps it from
-    such changes until the transaction ends. On SQLite this can't happen, and nothing is read.
-    """
-    if tx.connection.dialect.name == "sqlite":
-        return False
-    found = find_platform_domain(tx, platform_domain.id)
-    if found is None:
-        return True
-    return (found.names_until, found.serial) != (platform_domain.names_until, platform_domain.serial)
-
-
 def find_platform_domain_by_name(tx: Tx, domain: str) -> PlatformDomain | None:
     """Return the platform domain with this canonical name, or None."""
     row = _BY_NAME.one_or_none(tx, name=domain)
     return _platform_domain(row) if row is not None else None
 
 
-def find_platform_domains_among(tx: Tx, names: Iterable[str]) -> list[PlatformDomain]:
-    """Return the platform domains among these names, the longest name first."""
-    rows = _AMONG.all(tx, names=list(names))
+def find_platform_domains_among(
+    tx: Tx, names: Iterable[str], platform_domain_id: int | None = None
+) -> list[PlatformDomain]:
+    """Return the platform domains with one of these names or this id, the longest name first."""
+    rows = _AMONG.all(tx, names=list(names), platform_domain_id=platform_domain_id)
     return sorted((_platform_domain(row) for row in rows), key=lambda each: -len(each.domain))
 
 
@@ -432,27 +430,48 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
     tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
 
 
-_LABEL = Prepared(
-    select(labels.c.label_class, labels.c.price_credits, labels.c.renewal_price_credits).where(
-        (labels.c.platform_domain_id == bindparam("of")) & (labels.c.label == bindparam("listed"))
+def _rules_in(table: Table, kind: str, *columns: Column[Any]) -> Select[Any]:
+    """Return a query for a platform domain, and for the label if the table has labels, as wide as an offer."""
+    others = [null()] * (len(_OFFER) - 1 - len(columns))
+    of = table.c.platform_domain_id == bindparam("of")
+    if "label" in table.c:
+        of &= table.c.label == bindparam("listed")
+    return select(literal_column(f"'{kind}'"), *columns, *others).where(of)
+
+
+_PRICES = (labels.c.price_credits, labels.c.renewal_price_credits)
+# One query, because each registration needs all of them.
+_LABEL_RULES = Prepared(
+    union_all(
+        _rules_in(offers, "offer", *_OFFER[1:]),
+        _rules_in(labels, "label", labels.c.label_class, *_PRICES),
+        _rules_in(label_grants, "grant", label_grants.c.label, label_grants.c.organization_id),
+        _rules_in(label_patterns, "pattern", label_patterns.c.pattern),
+        select(literal_column("'pattern'"), label_patterns.c.pattern, *[null()] * 4).where(_EVERYWHERE),
     )
 )
-_LABEL_GRANTED = Prepared(
-    select(label_grants.c.organization_id)
-    .where(
-        (label_grants.c.platform_domain_id == bindparam("of")) & (label_grants.c.label == bindparam("listed"))
+
+
+def find_label_rules(tx: Tx, platform_domain_id: int, label: str) -> LabelRules:
+    """Return what the operator has set for the registrations of a label under a platform domain."""
+    found: dict[str, list[Any]] = {"offer": [], "label": [], "grant": [], "pattern": []}
+    for kind, *values in _LABEL_RULES.all(tx, of=platform_domain_id, listed=label):
+        found[kind].append(values)
+    granted = tuple(sorted(values[1] for values in found["grant"]))
+    listed = [
+        Label(platform_domain_id, label, label_class, price, renewal_price, granted)
+        for label_class, price, renewal_price, *_ in found["label"]
+    ]
+    return LabelRules(
+        listed[0] if listed else None,
+        tuple(values[0] for values in found["pattern"]),
+        tuple(Offer(platform_domain_id, *values) for values in found["offer"]),
     )
-    .order_by(label_grants.c.organization_id)
-)
 
 
 def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
     """Return the operator's entry for a label, with the grants, or None."""
-    row = _LABEL.one_or_none(tx, of=platform_domain_id, listed=label)
-    if row is None:
-        return None
-    granted = _LABEL_GRANTED.all(tx, of=platform_domain_id, listed=label)
-    return Label(platform_domain_id, label, row[0], row[1], row[2], tuple(each[0] for each in granted))
+    return find_label_rules(tx, platform_domain_id, label).listed
 
 
 def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
@@ -501,19 +520,6 @@ def delete_label(tx: Tx, platform_domain_id: int, label: str) -> None:
         tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
         )
-
-
-# Built once, because it runs at each registration.
-_FOR = Prepared(
-    select(label_patterns.c.pattern).where(
-        _EVERYWHERE | (label_patterns.c.platform_domain_id == bindparam("of"))
-    )
-)
-
-
-def list_patterns_for(tx: Tx, platform_domain_id: int) -> list[str]:
-    """Return the patterns that block labels of a platform domain, with the patterns for all."""
-    return [row[0] for row in _FOR.all(tx, of=platform_domain_id)]
 
 
 def list_patterns(tx: Tx) -> list[LabelPattern]:

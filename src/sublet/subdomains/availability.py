@@ -19,7 +19,7 @@ from sublet.subdomains.lifecycle import is_restorable
 from sublet.subdomains.model import OperatorPermission
 from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
 from sublet.subdomains.naming import registrable_name
-from sublet.subdomains.quota import Quota, find_quota
+from sublet.subdomains.quota import Quota, quota_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class RequestedName:
     """A name that a user wants to register, and the platform domain's offers for it.
 
     `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the user can use, by mode. `offer` is
-    the offer for the requested mode, or the refusal. `by_operator` is true if the operator registers the name for the user.
+    the offer for the requested mode, or the refusal. `is_blocked` is true if something blocks the name
+    (`delegation_store.find_standing`), `by_operator` if the operator registers the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -37,6 +38,7 @@ class RequestedName:
     offers: Mapping[str, Offer]
     quota: Quota
     offer: Offer | Refusal
+    is_blocked: bool
     by_operator: bool = False
 
     @property
@@ -66,30 +68,41 @@ def find_requested_name(
     free_quota: int,
     permission: OperatorPermission | None = None,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
+    *,
+    is_locking: bool = False,
 ) -> RequestedName | None:
     """Return the requested name with its offers, or None if the platform domain or the label is None.
 
     `free_quota` applies to users without their own quota. The operator's `permission` has a mode that replaces `registration_mode`. `withheld`
-    are the modes that the user can't use yet (`quota.withheld_modes`).
+    are the modes that the user can't use yet (`quota.withheld_modes`). A registration sets `is_locking`
+    (`delegation_store.find_standing`).
+
+    Raises:
+        Outdated: the platform domain has changed since it was read.
     """
     if platform_domain is None or label is None:
         return None
-    listed = platform_domain_store.find_label(tx, platform_domain.id, label)
-    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
-    label_class = classify(label, platform_domain, listed, user.organization_id, patterns)
-    offers = {
-        offer.mode: offer
-        for offer in platform_domain_store.list_offers(tx, platform_domain.id)
-        if offer.withdrawn_at is None
-    }
-    quota = find_quota(tx, user, free_quota)
+    rules = platform_domain_store.find_label_rules(tx, platform_domain.id, label)
+    label_class = classify(label, platform_domain, rules.listed, user.organization_id, rules.patterns)
+    offers = {offer.mode: offer for offer in rules.offers if offer.withdrawn_at is None}
+    fqdn = f"{label}.{platform_domain.domain}"
+    standing = delegation_store.find_standing(tx, platform_domain, fqdn, user.id, is_locking=is_locking)
+    quota = Quota(standing.free_count, quota_limit(user.free_quota, free_quota))
     if permission is None:
         offer = choose_mode(registration_mode, label_class, offers, quota=quota, withheld=withheld)
     else:
         offer = operator_offer(platform_domain.id, permission.mode, offers, permission.days)
     usable = {mode: each for mode, each in offers.items() if mode not in withheld}
     return RequestedName(
-        platform_domain, label, listed, label_class, usable, quota, offer, by_operator=permission is not None
+        platform_domain,
+        label,
+        rules.listed,
+        label_class,
+        usable,
+        quota,
+        offer,
+        is_blocked=standing.is_blocked,
+        by_operator=permission is not None,
     )
 
 
@@ -116,16 +129,14 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
         raise unavailable("reserved", owned=False)
     if requested.needs_look_alike_check and mixes_scripts(requested.label):
         raise unavailable("mixed_scripts", owned=False)
-    # One query covers all reasons, because most names are free. Only if the name isn't free, further queries find the reason.
-    is_free = delegation_store.is_free(tx, platform_domain.id, fqdn, user.id)
-    if not is_free:
+    if requested.is_blocked:  # further queries find the reason
         _refuse_held(tx, user, requested)
     if _may_have_former_delegation(tx, platform_domain, fqdn):
         raise unavailable("cooling_off", owned=False)
-    if not is_free and zone_store.has_records_at_or_below(tx, platform_domain.id, fqdn):
+    if requested.is_blocked and zone_store.has_records_at_or_below(tx, platform_domain.id, fqdn):
         # The zone was adopted, or another program edited the zone, so the zone has records at the name.
         raise unavailable("taken", owned=False)
-    if not is_free and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
+    if requested.is_blocked and delegation_store.has_dependents(tx, fqdn, besides_user_id=user.id):
         # The new holder could answer queries for the names with nameservers at or below this name.
         raise unavailable("depended_on", owned=False)
     if requested.needs_look_alike_check and _looks_alike(tx, user, platform_domain, requested.label):

@@ -124,7 +124,7 @@ def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
         )
 
 
-def charge_and_add_term(
+def charge(
     tx: Tx,
     actor: Actor,
     user: User,
@@ -134,8 +134,8 @@ def charge_and_add_term(
     subdomain_id: int,
     starts_at: datetime,
     automatic: bool = False,
-) -> Outcome:
-    """Charge the quoted price, store the use of the coupon, and store the term. Return the verb's outcome.
+) -> int | None:
+    """Charge the quoted price, and store the use of the coupon. Return the ledger entry's id, or None.
 
     The reference of the charge identifies the term, so that a term can't be charged twice.
     """
@@ -161,6 +161,13 @@ def charge_and_add_term(
         credit_store.insert_coupon_use(
             tx, coupon.id, user.id, subdomain_id, entry_id, discount_credits=quote.coupon.discount_credits
         )
+    return entry_id
+
+
+def add_term(
+    tx: Tx, quote: Quote, entry_id: int | None, *, subdomain_id: int, starts_at: datetime
+) -> Outcome:
+    """Store the term that a quote is for, with the result of `charge`. Return the verb's outcome."""
     store.insert_term(
         tx,
         subdomain_id=subdomain_id,

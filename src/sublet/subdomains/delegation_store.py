@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import (
     Column,
@@ -21,11 +22,13 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Prepared, Tx
+from sublet.db import Outdated, Prepared, Tx
 from sublet.dns.names import is_at_or_below, owner_key
 from sublet.dns.types import Delegation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
+from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import OWNER_KEY, STREAMED, Instant, at_or_below, key_range, metadata
 from sublet.subdomains import store
 from sublet.subdomains.model import Subdomain
@@ -249,15 +252,46 @@ _BLOCKERS = (
     zone_store.AT_OR_BELOW,
     OF_OTHERS,
 )
-_IS_BLOCKED = Prepared(select(or_(*(each.exists() for each in _BLOCKERS))))
+_PARENT = platform_domains.c
+# `correlate(None)`, because one of the subqueries is about platform domains too.
+_STANDING = select(
+    _PARENT.names_until,
+    _PARENT.serial,
+    store.FREE_OF_USER.scalar_subquery(),
+    or_(*(each.correlate(None).exists() for each in _BLOCKERS)),
+).where((_PARENT.id == bindparam("of")) & _PARENT.removed_at.is_(None))
+_FIND_STANDING = Prepared(_STANDING)
+_LOCK_STANDING = Prepared(_STANDING.with_for_update(read=True, key_share=True))
 
 
-def is_free(tx: Tx, platform_domain_id: int, fqdn: str, user_id: int) -> bool:
-    """True if nothing in the registry or zone blocks this user from registering this name. One query, because most names are free.
+class Standing(NamedTuple):
+    """The number of a user's free names outside the trash, and whether anything blocks a name for the user."""
+
+    free_count: int
+    is_blocked: bool
+
+
+def find_standing(
+    tx: Tx, platform_domain: PlatformDomain, fqdn: str, user_id: int, *, is_locking: bool
+) -> Standing:
+    """Return a user's standing for a registration, by one query, because most names are free.
 
     Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
-    nameserver of another user's name at or below the name.
+    nameserver of another user's name at or below the name. `is_locking` keeps the platform domain from being
+    removed or closed, or from getting a record of the operator, until the transaction ends.
+
+    Raises:
+        Outdated: the platform domain was changed so since it was read. The operator's records change its serial.
     """
-    return not _IS_BLOCKED.value(
-        tx, of=platform_domain_id, name=fqdn, besides_user=user_id, **key_range(owner_key(fqdn))
+    query = _LOCK_STANDING if is_locking else _FIND_STANDING
+    row = query.one_or_none(
+        tx,
+        of=platform_domain.id,
+        owner_id=user_id,
+        name=fqdn,
+        besides_user=user_id,
+        **key_range(owner_key(fqdn)),
     )
+    if row is None or (row[0], row[1]) != (platform_domain.names_until, platform_domain.serial):
+        raise Outdated
+    return Standing(row[2], bool(row[3]))

@@ -1,7 +1,7 @@
 """Parse the names in requests: the platform domain and label of a registration, and search texts (spec, part 4)."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -9,10 +9,12 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.dns.delegation import valid_hosts
 from sublet.dns.names import (
     INPUT_CHARACTERS_MAX,
     InvalidName,
     ancestors,
+    is_at_or_below,
     is_idn,
     map_text,
     parse_domain_name,
@@ -48,11 +50,31 @@ def _canonical_domain(text: str) -> str | None:
         return None
 
 
+def find_named_platform_domains(tx: Tx, command: Register) -> list[PlatformDomain]:
+    """Return the platform domains that a registration names, and those at or above its name and its nameservers.
+
+    The longest name is the first. Not checked: which of them the user can see.
+    """
+    names = {command.domain and canonical_domain(command.domain)}
+    for name in (_name_or_rest(command.fqdn), *valid_hosts(command.nameservers)):
+        if name is not None:
+            names.update((name, *ancestors(name)))
+    return platform_domain_store.find_platform_domains_among(
+        tx, [name for name in names if name], command.platform_domain_id
+    )
+
+
+def _name_or_rest(fqdn: str | None) -> str | None:
+    """Return the canonical name, or the part after an invalid first label, which can still be a platform domain."""
+    return None if fqdn is None else canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
+
+
 def resolve_name(
-    tx: Tx, actor: Actor, user: User, command: Register
+    tx: Tx, actor: Actor, user: User, command: Register, found: Sequence[PlatformDomain]
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, canonical label and field errors of a registration.
 
+    `found` is the result of `find_named_platform_domains`.
     The platform domain is taken from `platform_domain_id` or `domain`, or else is the longest suffix of `fqdn` that the user can see. The label
     is taken from `label` or `fqdn`. Codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
 
@@ -62,7 +84,7 @@ def resolve_name(
         TokenRestricted: the token is for other names.
     """
     fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
-    platform_domain, errors = _select_platform_domain(tx, actor, user, command, fqdn)
+    platform_domain, errors = _select_platform_domain(tx, actor, user, command, found)
     label, label_errors = label_of(command, fqdn, platform_domain)
     if platform_domain is not None and label is not None:
         _refuse_other_name(actor, f"{label}.{platform_domain.domain}")
@@ -70,7 +92,7 @@ def resolve_name(
 
 
 def resolve_for_operator(
-    tx: Tx, command: Register
+    command: Register, found: Sequence[PlatformDomain]
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, label and field errors for the operator's `command.fqdn`.
 
@@ -80,15 +102,14 @@ def resolve_for_operator(
         PlatformDomainNotFound: the name is not below a platform domain.
     """
     sent = command.fqdn or ""
-    fqdn = canonical_domain(sent)
-    name = fqdn or canonical_domain(sent.partition(".")[2])
-    above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name))) if name else []
-    if not above:
+    name = _name_or_rest(sent)
+    platform_domain = next((each for each in found if name and is_at_or_below(name, each.domain)), None)
+    if platform_domain is None:
         raise PlatformDomainNotFound(
             f"`{shown(sent)}` is not below a platform domain. See `sublet domain list`."
         )
-    label, errors = label_of(command, fqdn, above[0])
-    return above[0], label, errors
+    label, errors = label_of(command, canonical_domain(sent), platform_domain)
+    return platform_domain, label, errors
 
 
 def _refuse_other_name(actor: Actor, fqdn: str) -> None:
@@ -100,33 +121,34 @@ def _refuse_other_name(actor: Actor, fqdn: str) -> None:
 
 
 def _select_platform_domain(
-    tx: Tx, actor: Actor, user: User, command: Register, fqdn: str | None
+    tx: Tx, actor: Actor, user: User, command: Register, found: Sequence[PlatformDomain]
 ) -> tuple[PlatformDomain | None, list[FieldError]]:
-    found: list[PlatformDomain] = []
+    def first_visible(matches: Callable[[PlatformDomain], bool]) -> PlatformDomain | None:
+        return next((each for each in found if matches(each) and _can_see(tx, actor, user, each)), None)
+
+    selected: list[PlatformDomain] = []
     if command.platform_domain_id is not None:
-        by_id = platform_domain_store.find_platform_domain(tx, command.platform_domain_id)
-        if by_id is None or not _can_see(tx, actor, user, by_id):
+        by_id = first_visible(lambda each: each.id == command.platform_domain_id)
+        if by_id is None:
             raise PlatformDomainNotFound(
                 f"There is no platform domain with the id {command.platform_domain_id}. {_LIST_ADVICE}"
             )
-        found.append(by_id)
+        selected.append(by_id)
     if command.domain is not None:
         domain = canonical_domain(command.domain)
-        by_name = platform_domain_store.find_platform_domain_by_name(tx, domain) if domain else None
-        if by_name is None or not _can_see(tx, actor, user, by_name):
+        by_name = first_visible(lambda each: each.domain == domain)
+        if by_name is None:
             sentence = f"There is no platform domain `{shown(command.domain)}`."
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.domain)}")
-        found.append(by_name)
-    if not found and command.fqdn is not None:
-        # If the label is invalid, `label_of` reports it. The rest of the name can still be a platform domain.
-        by_suffix = _longest_visible_suffix(
-            tx, actor, user, fqdn or canonical_domain(command.fqdn.partition(".")[2])
-        )
+        selected.append(by_name)
+    if not selected and command.fqdn is not None:
+        name = _name_or_rest(command.fqdn)  # if the label is invalid, `label_of` reports it
+        by_suffix = first_visible(lambda each: name is not None and is_at_or_below(name, each.domain))
         if by_suffix is None:
             sentence = f"`{shown(command.fqdn)}` is not below a platform domain."
             raise PlatformDomainNotFound(f"{sentence} {_advice(tx, actor, user, command.fqdn, is_fqdn=True)}")
-        found.append(by_suffix)
-    if not found:
+        selected.append(by_suffix)
+    if not selected:
         return None, [
             FieldError(
                 "platform_domain_id",
@@ -134,15 +156,15 @@ def _select_platform_domain(
                 "Select a platform domain by `platform_domain_id`, `domain`, or the domain part of `fqdn`.",
             )
         ]
-    if found[0].id != found[-1].id:
-        return found[0], [
+    if selected[0].id != selected[-1].id:
+        return selected[0], [
             FieldError(
                 "domain",
                 "fqdn_mismatch",
                 "`platform_domain_id` and `domain` select different platform domains. Send only one of these fields.",
             )
         ]
-    return found[0], []
+    return selected[0], []
 
 
 def _can_see(tx: Tx, actor: Actor, user: User, platform_domain: PlatformDomain) -> bool:
@@ -153,13 +175,6 @@ def _can_see(tx: Tx, actor: Actor, user: User, platform_domain: PlatformDomain) 
         platform_domain_store.granted_platform_domain_ids(tx, user.organization_id) if needs_grant else ()
     )
     return is_visible(platform_domain, granted)
-
-
-def _longest_visible_suffix(tx: Tx, actor: Actor, user: User, name: str | None) -> PlatformDomain | None:
-    if name is None:
-        return None
-    above = platform_domain_store.find_platform_domains_among(tx, (name, *ancestors(name)))
-    return next((each for each in above if _can_see(tx, actor, user, each)), None)
 
 
 def closest_domain(sent: str, domains: Iterable[str]) -> str | None:

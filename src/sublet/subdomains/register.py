@@ -7,14 +7,14 @@ from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.db import Outdated, Tx
+from sublet.credits.model import Coupon
+from sublet.db import Tx, together
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
 from sublet.dns.types import Delegation, RecordSet
 from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.platform_domains.model import Offer, PlatformDomain
 from sublet.platform_domains.offers import period_errors
-from sublet.platform_domains.store import is_outdated
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.availability import (
     RequestedName,
@@ -24,22 +24,21 @@ from sublet.subdomains.availability import (
     refuse_unavailable,
     unavailable,
 )
-from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_and_check
+from sublet.subdomains.charge import add_term, charge, check_payable, quote_and_check
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import OperatorPermission, Register, Registered, Subdomain
 from sublet.subdomains.modes import NOTHING_WITHHELD, mode_errors
 from sublet.subdomains.nameservers import (
     cycle_errors,
     find_enclosed_nameservers,
-    platform_domains_above,
     refuse_unregistered,
     registry_warnings,
     unregistered_errors,
 )
-from sublet.subdomains.naming import resolve_for_operator, resolve_name
+from sublet.subdomains.naming import find_named_platform_domains, resolve_for_operator, resolve_name
 from sublet.subdomains.records.change import refuse_restricted, refuse_without_records
 from sublet.subdomains.records.rule import check_records
-from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
+from sublet.subdomains.sweep.plausible_clock import find_implausible_clock_reason, refuse_clock
 
 
 def register(
@@ -66,23 +65,18 @@ def register(
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
         ValidationFailed: a name that encloses a nameserver was purged after the first check.
     """
+    # Read before the lock of the user, which the user's other registrations wait for.
+    above, clock_reason = find_named_platform_domains(tx, command), find_implausible_clock_reason(tx)
     user = lock_holder(tx, actor) if permission is None else _lock_holder(tx, permission)
-    refuse_implausible_clock(tx)
-    platform_domain, label, errors = _resolve(tx, actor, user, command, permission)
-    delegation, above, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label)
+    refuse_clock(clock_reason)
+    platform_domain, label, errors = _resolve(tx, actor, user, command, permission, above)
+    delegation, delegation_errors = _check_delegation(tx, actor, user, command, platform_domain, label, above)
     records, record_errors = _check_records(command, platform_domain, label)
     mode = command.registration_mode
-    requested = find_requested_name(tx, user, platform_domain, label, mode, free_quota, permission, withheld)
-    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
-    coupon, payable_errors = check_payable(
-        tx,
-        user,
-        command.payable,
-        action="register",
-        platform_domain_id=platform_domain.id if platform_domain else None,
-        registration_mode=usable_offer.mode if usable_offer else None,
-        list_price=requested.list_price if requested else 0,
+    requested = find_requested_name(
+        tx, user, platform_domain, label, mode, free_quota, permission, withheld, is_locking=True
     )
+    coupon, payable_errors = _check_payable(tx, user, command, platform_domain, requested)
     errors += [*delegation_errors, *record_errors, *mode_errors(mode), *payable_errors]
     if errors or requested is None:
         raise validation_failed(errors)
@@ -106,11 +100,33 @@ def register(
     refuse_unregistered(tx, actor, user, requested.fqdn, delegation.nameservers, above)
     # From here on only a concurrent registration of the name can make this registration fail (`_insert`).
     subdomain = _insert(tx, user, requested, offer, delegation, records)
-    outcome = charge_and_add_term(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
-    _record_registration(tx, actor, subdomain, quote.price)
+    entry_id = charge(tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=tx.now)
+    with together(tx):
+        delegation_store.insert_hosts(tx, subdomain)
+        outcome = add_term(tx, quote, entry_id, subdomain_id=subdomain.id, starts_at=tx.now)
+        _record_registration(tx, actor, subdomain, quote.price)
     warnings = _warnings(tx, subdomain, above)
     paid, parent = (outcome.id, outcome.charged_credits, outcome.coupon), requested.platform_domain
     return Registered(*paid, subdomain=subdomain, platform_domain=parent, warnings=warnings)
+
+
+def _check_payable(
+    tx: Tx,
+    user: User,
+    command: Register,
+    platform_domain: PlatformDomain | None,
+    requested: RequestedName | None,
+) -> tuple[Coupon | None, list[FieldError]]:
+    usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
+    return check_payable(
+        tx,
+        user,
+        command.payable,
+        action="register",
+        platform_domain_id=platform_domain.id if platform_domain else None,
+        registration_mode=usable_offer.mode if usable_offer else None,
+        list_price=requested.list_price if requested else 0,
+    )
 
 
 def _record_registration(tx: Tx, actor: Actor, subdomain: Subdomain, charged_credits: int) -> None:
@@ -154,17 +170,22 @@ def _lock_holder(tx: Tx, permission: OperatorPermission) -> User:
 
 
 def _resolve(
-    tx: Tx, actor: Actor, user: User, command: Register, permission: OperatorPermission | None
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    command: Register,
+    permission: OperatorPermission | None,
+    found: Sequence[PlatformDomain],
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, the label, and the errors in the name and the permission's `days`."""
     if permission is not None:
-        platform_domain, label, errors = resolve_for_operator(tx, command)
+        platform_domain, label, errors = resolve_for_operator(command, found)
         return (
             platform_domain,
             label,
             [*errors, *period_errors("days", 1 if permission.days is None else permission.days)],
         )
-    platform_domain, label, errors = resolve_name(tx, actor, user, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command, found)
     if platform_domain is not None:
         refuse_closed(platform_domain)
     return platform_domain, label, errors
@@ -177,8 +198,9 @@ def _check_delegation(
     command: Register,
     platform_domain: PlatformDomain | None,
     label: str | None,
-) -> tuple[Delegation, list[PlatformDomain], list[FieldError]]:
-    """Return the delegation, the platform domains above its nameservers, and the delegation's errors."""
+    above: Sequence[PlatformDomain],
+) -> tuple[Delegation, list[FieldError]]:
+    """Return the delegation and its errors. `above` has the platform domains above its nameservers."""
     # Without a valid label the name is unknown. No nameserver is at or below this placeholder.
     owner = f"{label}.{platform_domain.domain}" if label and platform_domain else "unknown.invalid"
     delegation, errors = check_delegation(
@@ -190,11 +212,10 @@ def _check_delegation(
         nameservers_max=platform_domain.nameservers_max if platform_domain else 13,
     )
     if errors or not label:
-        return delegation, [], list(errors)
-    above = platform_domains_above(tx, owner, delegation.nameservers)
+        return delegation, list(errors)
     enclosed = find_enclosed_nameservers(tx, owner, delegation.nameservers, above)
     unregistered = unregistered_errors(owner, enclosed, delegation.nameservers, (), actor, user.id)
-    return delegation, above, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
+    return delegation, [*unregistered, *cycle_errors(tx, owner, delegation, above)]
 
 
 def _check_records(
@@ -234,7 +255,4 @@ def _insert(
     )
     if subdomain is None:
         raise unavailable("taken", owned=False)
-    if is_outdated(tx, requested.platform_domain):
-        raise Outdated
-    delegation_store.insert_hosts(tx, subdomain)
     return subdomain

@@ -5,13 +5,13 @@ from sublet.accounts.find import find_member, lock_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
-from sublet.db import Tx
+from sublet.db import Tx, together
 from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import Offer
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
-from sublet.subdomains.charge import charge_and_add_term, check_payable, quote_and_check, renewal_price
+from sublet.subdomains.charge import add_term, charge, check_payable, quote_and_check, renewal_price
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
@@ -159,17 +159,19 @@ def extend(
     store.update_subdomain(
         tx, subdomain.id, expires_at=expires_at, last_renewed_at=tx.now, period_days=period_days
     )
-    outcome = charge_and_add_term(
+    entry_id = charge(
         tx, actor, user, quote, coupon, subdomain_id=subdomain.id, starts_at=starts_at, automatic=automatic
     )
-    audit.record(
-        tx,
-        actor,
-        f"subdomain.{action}",
-        subdomain.id,
-        before={"expires_at": subdomain.expires_at.isoformat()},
-        after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},
-    )
+    with together(tx):
+        outcome = add_term(tx, quote, entry_id, subdomain_id=subdomain.id, starts_at=starts_at)
+        audit.record(
+            tx,
+            actor,
+            f"subdomain.{action}",
+            subdomain.id,
+            before={"expires_at": subdomain.expires_at.isoformat()},
+            after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},
+        )
     return outcome
 
 

@@ -329,11 +329,13 @@ def list_own_subdomains(tx: Tx, user_id: int, fqdns: Iterable[str]) -> list[Subd
     return read_subdomains(Subdomain, _OWN_AMONG.all(tx, owner_id=user_id, names=list(fqdns)))
 
 
-_FREE = Prepared(
+FREE_OF_USER = (
     select(func.count())
     .select_from(subdomains)
     .where((subdomains.c.user_id == bindparam("owner_id")) & FREE_AND_LIVE)
 )
+"""A query for the number of names in the mode `free` that a user holds outside the trash."""
+_FREE = Prepared(FREE_OF_USER)
 
 
 def count_free(tx: Tx, user_id: int) -> int:

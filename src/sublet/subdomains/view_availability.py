@@ -26,7 +26,7 @@ from sublet.subdomains.dates.timeline import future_events
 from sublet.subdomains.lifecycle import term_end
 from sublet.subdomains.model import Register
 from sublet.subdomains.modes import NOTHING_WITHHELD
-from sublet.subdomains.naming import resolve_name
+from sublet.subdomains.naming import find_named_platform_domains, resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
@@ -62,7 +62,8 @@ def view_availability(
         PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
         ValidationFailed: all errors in the name.
     """
-    platform_domain, label, errors = resolve_name(tx, actor, user, command)
+    found = find_named_platform_domains(tx, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command, found)
     requested = find_requested_name(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
     if errors or requested is None:
         raise validation_failed(errors)

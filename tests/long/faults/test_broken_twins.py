@@ -27,7 +27,7 @@ from sublet.dns.types import Record
 from sublet.errors import Unavailable
 from sublet.operations.idempotency import write_once
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains import api, store
+from sublet.subdomains import api, delegation_store, store
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Subdomain
 from support.guard_checks import (
@@ -70,9 +70,9 @@ def _read_then_write(
 
         return await write_once(call, with_old_answer, *args, **kwargs)
 
-    def seen(*args: Any) -> Any:
+    def seen(*args: Any, **kwargs: Any) -> Any:
         found = _seen.get()
-        return asked(*args) if found is None else found
+        return asked(*args, **kwargs) if found is None else found
 
     monkeypatch.setattr(api, "write_once", read_first)
     monkeypatch.setattr(module, question, seen)
@@ -163,11 +163,12 @@ def test_coupon_counted_before_the_transaction_is_caught(
 
 
 def test_quota_read_before_the_lock_is_caught(registry_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def held(tx: Tx, call: Any) -> int:
-        return store.count_free(tx, call.registrant.user.id)
+    def held(tx: Tx, call: Any) -> delegation_store.Standing:
+        count = store.count_free(tx, call.registrant.user.id)
+        return delegation_store.Standing(count, is_blocked=False)
 
     with monkeypatch.context() as patch:
-        _read_then_write(patch, store, "count_free", held)
+        _read_then_write(patch, delegation_store, "find_standing", held)
         with running_service(registry_url) as service:
             service.add_domain()
             with pytest.raises(AssertionError):

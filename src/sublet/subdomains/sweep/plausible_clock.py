@@ -44,7 +44,11 @@ def find_implausible_clock_reason(tx: Tx) -> str | None:
 
 def refuse_implausible_clock(tx: Tx) -> None:
     """Raise `ClockImplausible` if the clock is more than `AHEAD_MAX` ahead of the last sweep, or more than `BEHIND_MAX` behind it."""
-    reason = find_implausible_clock_reason(tx)
+    refuse_clock(find_implausible_clock_reason(tx))
+
+
+def refuse_clock(reason: str | None) -> None:
+    """Raise `ClockImplausible` if there is a reason (`find_implausible_clock_reason`)."""
     if reason is not None:
         raise ClockImplausible(
             f"{reason} Names can be registered, renewed and restored once the operator has checked the clock. Try again later.",

@@ -142,12 +142,13 @@ def _refuse_unregistrable(tx: Tx, user: User, subdomain: Subdomain) -> None:
         raise PlatformDomainNotFound(
             f"The platform domain {platform_domain.domain} is not open to your organization. Ask the operator."
         )
-    listed = platform_domain_store.find_label(tx, platform_domain.id, subdomain.label)
-    patterns = platform_domain_store.list_patterns_for(tx, platform_domain.id) if listed is None else ()
-    label_class = classify(subdomain.label, platform_domain, listed, user.organization_id, patterns)
+    rules = platform_domain_store.find_label_rules(tx, platform_domain.id, subdomain.label)
+    label_class = classify(
+        subdomain.label, platform_domain, rules.listed, user.organization_id, rules.patterns
+    )
     if label_class in ("reserved", "blocked"):
         raise unavailable("reserved", owned=False)
-    if platform_domain.look_alike_check and listed is None:
+    if platform_domain.look_alike_check and rules.listed is None:
         _refuse_look_alike(tx, user, platform_domain, subdomain)
 
 
