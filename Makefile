@@ -38,7 +38,7 @@ ON_POSTGRESQL_TOO := tests/contract/test_every_error_code.py \
 	tests/contract/test_spec_tickets.py tests/contract/test_choices_conditional.py tests/http/test_edge.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults mutants bench bench-full reference client walk screenshots reports check format lock audit build clean
+.PHONY: help run test test-fast test-whole test-postgresql soak fuzz faults mutants bench bench-full reference client walk screenshots recording reports check format lock audit build clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -129,6 +129,10 @@ walk: $(VENV)/dev.stamp ## Count the files, functions and statements that a requ
 screenshots: $(VENV)/dev.stamp ## Write pictures of the console's pages to docs/console/
 	@tools/install-system-packages chromium:chromium
 	@$(BIN)/python tools/console_screenshots.py
+
+recording: $(VENV)/dev.stamp ## Record the first two minutes at the console as an animated picture, docs/recording.png
+	@tools/install-system-packages chromium:chromium dig:bind9-dnsutils
+	@$(BIN)/python tools/console_recording.py
 
 reports: $(VENV)/dev.stamp ## Render docs/reports.md from docs/reports.json
 	@$(BIN)/python tests/run_long.py page

@@ -11,7 +11,7 @@ import pytest
 from markupsafe import escape
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from sublet.http.docs_page import render_reference
+from sublet.http.docs_page import build_reference
 from sublet.http.errors import status_of
 from sublet.http.openapi import build_document
 from sublet.http.read_structs import Reading, read_members
@@ -20,7 +20,8 @@ from sublet.surfaces import API_OPERATIONS, OPERATIONS
 
 BASE_URL = "https://registry.example/api/v1"
 DOCUMENT = build_document(API_OPERATIONS, BASE_URL, "1.2.3")
-PAGE = render_reference(DOCUMENT)
+REFERENCE = build_reference(DOCUMENT)
+PAGE = "".join(entry.html for group in REFERENCE.groups for entry in group.entries)
 each_operation = pytest.mark.parametrize("operation", API_OPERATIONS, ids=lambda operation: operation.name)
 
 
@@ -201,24 +202,29 @@ def test_path_pattern_refuses_other_texts(text: str) -> None:
     assert not validator(schema).is_valid(text)
 
 
-def test_page_has_every_endpoint_and_an_anchor_for_every_code() -> None:
+def test_the_reference_has_every_endpoint_and_an_anchor_for_every_code() -> None:
     anchors = re.findall(r' id="([^"]+)"', PAGE)
     assert len(anchors) == len(set(anchors))
+    entries = {entry.anchor: (group, entry) for group in REFERENCE.groups for entry in group.entries}
+    assert list(entries) == anchors
     for operation in API_OPERATIONS:
-        assert operation.name in anchors
-        assert escape(operation.summary) in PAGE
+        group, entry = entries[operation.name]
+        assert (group.title, entry.mark, entry.name) == (operation.tag, operation.method, operation.path)
+        assert escape(operation.summary) in entry.html
         for refusal in all_refusals(operation):
-            assert f"error-{refusal.code}" in anchors
-    for target in re.findall(r'href="#([^"]+)"', PAGE):
-        assert target in anchors
+            assert f'href="/docs/errors#error-{refusal.code}"' in entry.html
+            assert entries[f"error-{refusal.code}"][0].path == "/docs/errors"
+    for target in re.findall(r'href="/docs/errors#([^"]+)"', PAGE):
+        assert target in entries
 
 
-def test_page_loads_no_resources_and_runs_no_scripts() -> None:
-    assert set(re.findall(r'(?:href|src)="(?!#|/try#\w+")([^"]*)"', PAGE)) == {"openapi.json"}
+def test_the_reference_loads_no_resources_and_runs_no_scripts() -> None:
+    links = re.findall(r'(?:href|src)="([^"]*)"', PAGE)
+    assert {re.sub(r"#[\w-]+$", "", each) for each in links} == {"/try", "/docs/errors"}
     assert not re.search(r"<script|<img|<iframe|<style|@import|url\(|\son\w+=|\sstyle=", PAGE)
 
 
-def test_page_escapes_every_text() -> None:
+def test_the_reference_escapes_every_text() -> None:
     evil = '<script>alert("1")</script>'
 
     def poison(value: Any, key: str = "") -> Any:
@@ -228,9 +234,32 @@ def test_page_escapes_every_text() -> None:
             return [poison(item, key) for item in value]
         return value + evil if key in ("summary", "description", "title", "message", "version") else value
 
-    page = render_reference(poison(DOCUMENT))
-    assert "<script" not in page
-    assert escape(evil) in page
+    poisoned = build_reference(poison(DOCUMENT))
+    entries = [entry for group in poisoned.groups for entry in group.entries]
+    texts = [poisoned.introduction, *(group.introduction for group in poisoned.groups)]
+    texts += [text for entry in entries for text in (entry.summary, entry.html)]
+    assert not any("<script" in text for text in texts)
+    assert all(escape(evil) in entry.html for entry in entries if not entry.anchor.startswith("field-"))
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("register a subdomain", "register"),
+        ("POST /subdomains", "register"),
+        ("Rate_Limited", "error-rate_limited"),
+        ("max_credits", "error-price_changed"),
+        ("glue_required", "field-glue_required"),
+    ],
+)
+def test_a_search_finds_all_words_and_headings_first(query: str, first: str) -> None:
+    found = [entry for _, entry in REFERENCE.search(query)]
+    assert found[0].anchor == first
+    assert all(word in entry.text for entry in found for word in query.casefold().split())
+
+
+def test_a_search_finds_nothing_for_unknown_words() -> None:
+    assert REFERENCE.search("subdomains xyzzy") == []
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
 """The routes of the console. Every request is checked before the handler of its page, and logged and counted after it."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
 import jinja2
 import structlog
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -19,15 +17,15 @@ from sublet.accounts.membership_store import list_memberships
 from sublet.config import parse_nameserver_presets
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
-from sublet.http.docs_page import Document, render_reference
+from sublet.http.docs_page import Document, Reference, build_reference
 from sublet.http.errors import internal_error
 from sublet.http.head import Clients, check_head, request_id_of
 from sublet.http.request_log import LoggedRequest, choose_request_log
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.operations.call import Context
-from sublet.operations.operation import BASE_PATH, DOCS_PATH, Operation
+from sublet.operations.operation import BASE_PATH, Operation
 from sublet.web import filters
-from sublet.web.assets import Assets, CompressedBody
+from sublet.web.assets import Assets
 from sublet.web.filters import REASONS
 from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall, Shared
@@ -56,11 +54,16 @@ class Console:
         document: Callable[[], Document],
         operations: Sequence[Operation],
     ) -> None:
+        @cache
+        def reference() -> Reference:
+            return build_reference(document())
+
         self._calls = Calls(context)
         self._shared = Shared(
             calls=self._calls,
             operations={each.name: each for each in operations},
             render=self.render,
+            reference=reference,
             nameserver_presets=parse_nameserver_presets(context.settings.nameserver_presets),
         )
         self._clients = Clients(context.settings, public_url)
@@ -77,11 +80,10 @@ class Console:
             "api_url": public_url + BASE_PATH,
             "reasons": REASONS,
         }
-        self._document = document
 
     def routes(self) -> list[Route]:
         """Return the routes of the pages and of their assets."""
-        found = [*self._assets.routes(), Route(DOCS_PATH, self._show_reference)]
+        found = self._assets.routes()
         for page in PAGES:
             if not self._shared.operations.keys() >= set(page.operations):
                 continue  # the operator turned these operations off
@@ -91,31 +93,6 @@ class Console:
             methods = [*(["GET"] if page.get else []), *(["POST"] if page.post else [])]
             found += [Route(path, self._handler(page), methods=methods) for path in paths]
         return found
-
-    async def _show_reference(self, request: Request) -> Response:
-        reference = await asyncio.to_thread(lambda: self._reference)
-        response = reference.answer(request, SECURITY_HEADERS | PAGE_HEADERS)
-        response.headers["x-request-id"] = request_id_of(request.headers)
-        return response
-
-    @cached_property
-    def _reference(self) -> CompressedBody:
-        """The page of the API reference, which takes a fifth of a second to render.
-
-        It is rendered once, without a session. Its links to pages that need a session lead to the sign-in.
-        """
-        frame = {
-            "call": {"page": {"path": DOCS_PATH}},
-            "url": str,
-            "me": None,
-            "scopes": (),
-            "message": "",
-            "is_for_all": True,
-        }
-        reference = Markup(render_reference(self._document()))  # noqa: S704 - escaped
-        return CompressedBody(
-            "text/html", self.render("reference", {**frame, "reference": reference}).encode()
-        )
 
     async def refuse(self, request: Request, refusal: Refusal) -> Response:
         """Return the page of a refusal for a path without a page, or for a method that the page doesn't have."""

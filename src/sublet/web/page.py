@@ -17,6 +17,7 @@ from sublet.db import Tx
 from sublet.errors import NotFound, OriginRefused, Refusal
 from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
 from sublet.http.calls import Calls, FailureLimits, SentRequest
+from sublet.http.docs_page import Reference
 from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
 from sublet.operations.client import Client, is_from_site, origin_refusal
@@ -78,6 +79,8 @@ class Shared:
     calls: Calls
     operations: Mapping[str, Operation]
     render: Callable[[str, Mapping[str, Any]], str]
+    reference: Callable[[], Reference]
+    """Returns the API reference, which it renders at the first call."""
     nameserver_presets: Sequence[tuple[str, Sequence[str]]]
 
 
@@ -253,7 +256,6 @@ class PageCall:
                 "form_token": form_token(secret) if secret is not None else "",
                 "new_key": new_key,
                 "message": self.message,
-                "is_for_all": False,
                 **values,
             },
         )

@@ -1,5 +1,6 @@
 """The page table. Each entry lists the API operations of its handlers. docs/console.md is generated from it."""
 
+from sublet.operations.operation import DOCS_PATH
 from sublet.web import (
     about,
     delegation_form,
@@ -7,6 +8,7 @@ from sublet.web import (
     names,
     programs,
     records,
+    reference,
     register,
     register_many,
     sign_in,
@@ -125,4 +127,6 @@ PAGES: tuple[Page, ...] = (
     ),
     Page(f"{_NAME}/health", name.show, name.check_health, operations=(*_OVERVIEW, "check_health")),
     *ACCOUNT_PAGES,
+    Page(DOCS_PATH, reference.show, is_open=True, operations=("platform_domains",)),
+    Page(f"{DOCS_PATH}/{{group}}", reference.show_group, is_open=True),
 )

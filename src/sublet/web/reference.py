@@ -1,0 +1,59 @@
+"""The pages of the API reference, open to all. They are rendered from the OpenAPI document at the first request."""
+
+import asyncio
+from typing import Any
+
+from starlette.responses import Response
+
+from sublet.errors import NotFound
+from sublet.http.docs_page import Reference
+from sublet.web.assets import CompressedBody
+from sublet.web.page import PageCall
+from sublet.web.start import DOMAINS_MAX
+
+QUERY_MAX = 100
+"""The number of characters of a search that count."""
+
+
+async def show(call: PageCall) -> Response:
+    """Show the first requests and the contents, or with `q` what contains these words."""
+    wanted = call.request.query_params.get("q", "").strip()[:QUERY_MAX]
+    reference = await _reference(call)
+    domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
+    open_domains = [each for each in domains if each.registration_open]
+    with_records = [each for each in open_domains if each.record_types]
+    return _render(
+        call,
+        reference,
+        wanted=wanted,
+        found=reference.search(wanted) if wanted else [],
+        domain=next((each.domain for each in [*with_records, *open_domains]), "example.net"),
+        has_records=bool(with_records),
+        group=None,
+    )
+
+
+async def show_group(call: PageCall) -> Response:
+    """Show the entries of a group.
+
+    Raises:
+        NotFound: there is no such group.
+    """
+    reference = await _reference(call)
+    for group in reference.groups:
+        if group.slug == call.parameters["group"]:
+            return _render(call, reference, wanted="", group=group)
+    raise NotFound("The reference has no such page. Look in its contents, at /docs.")
+
+
+async def _reference(call: PageCall) -> Reference:
+    """Return the reference. Rendering it takes a tenth of a second, once in a process."""
+    return await asyncio.to_thread(call.shared.reference)
+
+
+def _render(call: PageCall, reference: Reference, **values: Any) -> Response:
+    """Return the page, compressed if it has no data of a session."""
+    page = call.render("reference", reference=reference, **values)
+    if call.registrant is not None:
+        return page
+    return CompressedBody("text/html", bytes(page.body)).answer(call.request, {})
