@@ -9,7 +9,7 @@ from sublet.automatic_ds.api import AutomaticDsShape
 from sublet.automatic_ds.api import answer_of as automatic_ds_answer
 from sublet.automatic_ds.view_automatic_ds import automatic_ds_of
 from sublet.db import Tx
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
+from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.view_health import health_of
@@ -146,7 +146,7 @@ async def change_nameservers(call: PageCall) -> Response:
     if call.form.is_on("check"):
         note = None
         try:
-            note = await check_delegation(call, subdomain.fqdn)
+            note = (await check_delegation(call, subdomain.fqdn)).note
         except Refusal as refusal:
             call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
@@ -173,20 +173,17 @@ async def change_nameservers(call: PageCall) -> Response:
 
 
 async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
-    """Show the changes in the form and the result of a check, or the errors of malformed entries."""
-    note = None
+    """Show the changes in the form and the result of a check, or why the form can't be checked."""
     try:
-        note = await check_delegation(call, subdomain.fqdn)
-    except ValidationFailed as refusal:
+        checked = await check_delegation(call, subdomain.fqdn)
+    except Refusal as refusal:
         call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag)
-    except Refusal:  # Too many checks run at once. The API checks the change itself when it is confirmed.
-        pass
-    changed = changed_fields(subdomain.fqdn, delegation_lines(subdomain), call.form)
+    changed = changed_fields(delegation_lines(subdomain), delegation_lines(checked.delegation))
     records, _ = await stored_records(call)
     if records and changed:
         changed.append(("records", records, []))
-    return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=note)
+    return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=checked.note)
 
 
 async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:

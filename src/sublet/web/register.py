@@ -43,7 +43,7 @@ async def send(call: PageCall) -> Response:
         apply_preset(form)
         return await show(call)
     if form.is_on("check"):
-        return await show(call, await check_delegation(call, _requested_name(call)))
+        return await show(call, (await check_delegation(call, _requested_name(call))).note)
     members: dict[str, Any] = {
         "fqdn": _requested_name(call),
         "registration_mode": form.text("registration_mode"),

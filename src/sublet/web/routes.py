@@ -71,7 +71,11 @@ PAGES: tuple[Page, ...] = (
             *("check_delegation", "register"),
         ),
     ),
-    Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
+    Page(
+        "/delegation-check",
+        post=delegation_form.check_pasted,
+        operations=("list_subdomains", "check_delegation"),
+    ),
     Page(_NAME, name.show, operations=_OVERVIEW),
     Page(
         "/register/many",
