@@ -45,3 +45,26 @@ def test_entries_are_checked_without_a_limit_and_nameservers_with_one(browser: C
     assert "You had nameservers asked more than 1 times in a minute. Wait" in shown.text
     answer = browser.post("/delegation-check", page.form(PATH).fields | {"nameservers": GARBAGE})
     assert len(answer.response.json()["errors"]["nameservers"]) == 1
+
+
+def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, browser: ConsoleClient) -> None:
+    digest = "1F987CC6583E92DF0890718C42A1D3B1A1F4B4A6B2D8A1DD09A4C1D7F4D3E5A6"
+    shown = browser.submit(
+        browser.get(PATH),
+        PATH,
+        nameservers="Type\tValue\nNS\tabby.ns.provider.example\nNS\tclark.ns.provider.example",
+        ds_records=f"Key Tag\n2371\nAlgorithm\n13 (ECDSAP256SHA256)\nDigest Type\n2\nDigest\n{digest}",
+    )
+    assert "Nothing is taken from Type Value" in shown.text
+    done = browser.submit(shown, PATH, confirm="yes")
+    assert f"2371 13 2 {digest.lower()}" in done.text
+    assert service.delegation(FQDN) == {"abby.ns.provider.example", "clark.ns.provider.example"}
+    wrong = browser.submit(
+        browser.get(PATH), PATH, nameservers="ns1_a.example\nNS ns1_a.example\nns1_a.example"
+    )
+    assert wrong.response.text.count("ns1_a.example") == 5, (
+        "each error once: above, and at the field that has it thrice"
+    )
+    page = browser.get("/register?fqdn=new.example.test")
+    registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
+    assert "new.example.test is yours. Nothing is taken from Copy" in registered.text

@@ -1,6 +1,6 @@
 """Parse the form fields of a delegation, compare them with the stored delegation, and check them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
+from sublet.dns.names import shown
 from sublet.dns.types import Delegation, GlueInput
 from sublet.errors import RateLimited, Refusal, Unavailable
 from sublet.health.api import FindingShape
@@ -15,12 +16,14 @@ from sublet.health.plan_delegation import plan_delegation
 from sublet.operations.call import Call
 from sublet.subdomains.model import Register
 from sublet.subdomains.shapes import SubdomainShape
-from sublet.web.filters import sentence
+from sublet.web.filters import plural, sentence
 from sublet.web.form import Form
 from sublet.web.page import PageCall
-from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
+from sublet.web.pasted import PastedDelegation, parse_pasted_delegation
 
 FIELDS = ("nameservers", "glue", "ds_records")
+IGNORED_MAX = 5
+"""The maximum number of ignored lines that a page names."""
 _TITLES = {
     "healthy": ("good", "These nameservers answer for {}."),
     "degraded": ("warn", "These nameservers answer for {}, but not all is well."),
@@ -49,13 +52,29 @@ _NOT_ASKED = "These entries are well-formed. The nameservers are not asked now."
 _NO_NAMESERVERS = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
-def delegation_members(form: Form) -> dict[str, Any]:
-    """Return the delegation in a form as members of the API."""
+def read_delegation_form(form: Form, fqdn: str) -> PastedDelegation:
+    """Return what a form has pasted for a name."""
+    nameservers, glue, ds_records = (form.get(each, "") for each in FIELDS)
+    return parse_pasted_delegation(nameservers, glue, ds_records, fqdn.lower().removesuffix("."))
+
+
+def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
+    """Return what was pasted as members of the API."""
     return {
-        "nameservers": parse_pasted_nameservers(form.get("nameservers", "")),
-        "glue": parse_pasted_glue(form.get("glue", "")),
-        "ds_records": parse_pasted_ds(form.get("ds_records", "")),
+        "nameservers": list(pasted.nameservers),
+        "glue": list(pasted.glue),
+        "ds_records": list(pasted.ds_records),
     }
+
+
+def ignored_lines(pasted: PastedDelegation) -> tuple[str, ...]:
+    """Return a sentence that names the ignored lines; none if there are no such lines."""
+    if not pasted.ignored:
+        return ()
+    named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
+    others = len(pasted.ignored) - IGNORED_MAX
+    more = f", and {plural(others, 'other line')}" if others > 0 else ""
+    return (f"Nothing is taken from {named}{more}.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +86,40 @@ class CheckedForm:
 
 
 async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
-    """Check the delegation of a form before it is stored. Only queries to its nameservers are limited, not the check of its entries.
+    """Check the delegation of a form before it is stored.
+
+    Only queries to its nameservers are limited, not the check of its entries.
 
     Raises:
-        Refusal: an entry is malformed, or any refusal of `plan_delegation` and of the operation `list_subdomains`.
+        Refusal: an entry is malformed, or any refusal of `plan_delegation` or of `list_subdomains`.
     """
-    members = delegation_members(call.form)
+    pasted = read_delegation_form(call.form, fqdn)
     planned = Register(
         fqdn=fqdn,
-        nameservers=tuple(members["nameservers"]),
-        glue=tuple(GlueInput(each["host"], each.get("ipv4"), each.get("ipv6")) for each in members["glue"]),
-        ds_records=tuple(members["ds_records"]),
+        nameservers=pasted.nameservers,
+        glue=tuple(GlueInput(each["host"], each.get("ipv4"), each.get("ipv6")) for each in pasted.glue),
+        ds_records=pasted.ds_records,
     )
     delegation = await call.read("list_subdomains", partial(_read_delegation, planned=planned))
+    note = await _ask_nameservers(call, fqdn, pasted, delegation)
+    return CheckedForm(delegation, replace(note, warnings=(*note.warnings, *ignored_lines(pasted))))
+
+
+async def _ask_nameservers(
+    call: PageCall, fqdn: str, pasted: PastedDelegation, delegation: Delegation
+) -> CheckNote:
+    """Return the result of the queries to the nameservers of a well-formed delegation."""
     if not delegation.nameservers:
-        return CheckedForm(delegation, _NO_NAMESERVERS)
+        return _NO_NAMESERVERS
     if not call.checks_nameservers:
         warnings = delegation_warnings(delegation)
-        return CheckedForm(
-            delegation, CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
-        )
+        return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
     try:
-        check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
+        check = (await call.api("check_delegation", {"fqdn": fqdn, **delegation_members(pasted)})).check
     except (RateLimited, Unavailable) as refusal:
-        return CheckedForm(delegation, CheckNote("warn", _NOT_ASKED, warnings=(refusal.message,)))
+        return CheckNote("warn", _NOT_ASKED, warnings=(refusal.message,))
     kind, title = _TITLES[check.state]
-    return CheckedForm(delegation, CheckNote(kind, title.format(check.fqdn), tuple(check.findings)))
+    return CheckNote(kind, title.format(check.fqdn), tuple(check.findings))
 
 
 def _read_delegation(tx: Tx, call: Call[None, None], *, planned: Register) -> Delegation:
@@ -112,7 +139,8 @@ async def check_pasted(call: PageCall) -> Response:
         if not refusal.errors:
             found["note"] = {"kind": "bad", "title": refusal.message, "lines": []}
         return JSONResponse(found)
-    found["note"] = {"kind": note.kind, "title": note.title, "lines": note.lines}
+    lines = [each.replace("`", "") for each in note.lines]
+    found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
     return JSONResponse(found)
 
 

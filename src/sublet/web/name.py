@@ -26,6 +26,7 @@ from sublet.web.delegation_form import (
     check_delegation,
     delegation_lines,
     delegation_members,
+    read_delegation_form,
 )
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
@@ -158,7 +159,7 @@ async def change_nameservers(call: PageCall) -> Response:
         etag = ""
         tag = call.form.get("records_etag", "")
         await call.api("replace_records", {"records": []}, fqdn=subdomain.fqdn, if_match=tag)
-    members = delegation_members(call.form)
+    members = delegation_members(read_delegation_form(call.form, subdomain.fqdn))
     try:
         done = await call.api("update_nameservers", members, fqdn=subdomain.fqdn, if_match=etag)
     except Refusal as refusal:

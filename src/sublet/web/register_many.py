@@ -147,7 +147,7 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
     members = {
         "fqdn": fqdn,
         "registration_mode": mode,
-        "nameservers": parse_pasted_nameservers(call.form.get("nameservers", "")),
+        "nameservers": list(parse_pasted_nameservers(call.form.get("nameservers", "")).values),
         "confirm": True,
         "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
     }
