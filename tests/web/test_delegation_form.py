@@ -68,3 +68,38 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
     page = browser.get("/register?fqdn=new.example.test")
     registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
     assert "new.example.test is yours. Nothing is taken from Copy" in registered.text
+
+
+def test_a_name_that_points_nowhere_asks_where_its_dns_is(
+    service: RunningService, browser: ConsoleClient
+) -> None:
+    service.register(service.add_user("ben@example.org"), "bare.example.test")
+    ben = console(service, "ben@example.org")
+    page = ben.get("/names/bare.example.test")
+    assert "Where is your DNS?" in page.text
+    assert "dig +short NS bare.example.test" in page.text
+    assert "Website, mail, or a text" not in page.text, "the platform domain has no records"
+    path = "/names/bare.example.test/nameservers"
+    refused = ben.submit(page, path, nameservers="ns1_a.example")
+    assert (refused.status, refused.path) == (422, path)
+    shown = ben.submit(page, path, nameservers="ns1.provider.example\nns2.provider.example")
+    assert "This changes" in shown.text, "nothing answers, so the check is shown first"
+    done = ben.submit(shown, path, confirm="yes")
+    assert "Where is your DNS?" not in done.text
+    assert service.delegation("bare.example.test") == {"ns1.provider.example", "ns2.provider.example"}
+
+
+def test_other_names_are_suggested(browser: ConsoleClient) -> None:
+    stranger = ConsoleClient(browser.service)
+    for page in (
+        browser.get("/register?label=my+caf%C3%A9+%26+bar&domain=example.test"),
+        stranger.get("/?q=my+caf%C3%A9+%26+bar"),
+        browser.get("/register?fqdn=my-cafe-bar_.example.test"),
+    ):
+        assert (page.status, "my-cafe-bar.example.test" in page.text) == (422, True)
+    taken = browser.get(f"/register?fqdn={FQDN}")
+    assert (
+        "These names are free: my-own.example.test, own-home.example.test, the-own.example.test" in taken.text
+    )
+    assert "my-own.example.test" in stranger.get("/?q=own").text
+    assert "free:" not in browser.get("/register?fqdn=other.example.test").text

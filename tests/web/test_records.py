@@ -73,7 +73,7 @@ def test_records_are_added_changed_and_removed(
     page = browser.submit(browser.get("/register?fqdn=new.example.test"), "/register")
     assert (page.path, "new.example.test is yours." in page.text) == ("/names/new.example.test/records", True)
     path = "/names/new.example.test"
-    assert "What next" in browser.get(path).text
+    assert "Where is your DNS?" in browser.get(path).text
     done = send(browser, path, {"purpose": "host"}, host="https://my-site.pages.example/x", host_at="www")
     assert f"{STORED} Now enter www.new.example.test as the custom domain" in done.text
     done = send(browser, path, {"purpose": "addresses"}, addresses="8.8.4.4")

@@ -22,6 +22,7 @@ from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.subdomains.transfers.api import TransferShape, pending_offer_of
 from sublet.web.delegation_form import (
+    CheckedForm,
     changed_fields,
     check_delegation,
     delegation_lines,
@@ -51,6 +52,7 @@ async def show(call: PageCall) -> Response:
     actions = timeline.allowed_actions if "subdomains:write" in call.scopes else ()
     is_published = subdomain.status == "active" and "published" in call.request.query_params
     points = bool(subdomain.nameservers or shown.records)
+    is_new = not points and "update_nameservers" in actions
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
@@ -58,7 +60,9 @@ async def show(call: PageCall) -> Response:
         progress=is_being_published and points and subdomain.status != "trashed",
         is_published=is_published,
         actions=actions,
-        is_new=shown.can_have_records and not points and "update_nameservers" in actions,
+        is_new=is_new,
+        presets=await find_presets(call, excluded_fqdn=subdomain.fqdn) if is_new else [],
+        etag=_etag(subdomain),
         records=shown.records,
         can_have_records=shown.can_have_records,
         warnings=timeline.warnings,
@@ -138,7 +142,10 @@ async def show_nameservers(call: PageCall) -> Response:
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show what the form changes. With the confirmation, change the delegation."""
+    """Show what the form changes. With the confirmation, change the delegation.
+
+    Well-formed nameservers that replace nothing need no confirmation, unless their check says something.
+    """
     subdomain = await _find(call)
     etag = call.form.get("etag", "")
     if call.form.is_on("apply"):
@@ -151,9 +158,16 @@ async def change_nameservers(call: PageCall) -> Response:
         except Refusal as refusal:
             call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
-    if not call.form.is_on("confirm"):
-        return await _show_changes(call, subdomain, etag)
     records, _ = await stored_records(call)
+    if not call.form.is_on("confirm"):
+        try:
+            checked = await check_delegation(call, subdomain.fqdn)
+        except Refusal as refusal:
+            call.refusal = refusal
+            return await _render_nameservers(call, subdomain, etag=etag)
+        replaces_nothing = not records and not subdomain.nameservers
+        if not (replaces_nothing and checked.delegation.nameservers and checked.note.kind == "good"):
+            return await _show_changes(call, subdomain, checked, records, etag)
     if records:
         # The tag of the name changes with its records, and no one else can set nameservers before them.
         etag = ""
@@ -173,15 +187,11 @@ async def change_nameservers(call: PageCall) -> Response:
     return call.redirect(f"/names/{subdomain.fqdn}", sentences, is_warning=bool(others))
 
 
-async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
-    """Show the changes in the form and the result of a check, or why the form can't be checked."""
-    try:
-        checked = await check_delegation(call, subdomain.fqdn)
-    except Refusal as refusal:
-        call.refusal = refusal
-        return await _render_nameservers(call, subdomain, etag=etag)
+async def _show_changes(
+    call: PageCall, subdomain: SubdomainShape, checked: CheckedForm, records: list[str], etag: str
+) -> Response:
+    """Show the changes in the form, and the result of their check."""
     changed = changed_fields(delegation_lines(subdomain), delegation_lines(checked.delegation))
-    records, _ = await stored_records(call)
     if records and changed:
         changed.append(("records", records, []))
     return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=checked.note)

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from sublet.errors import Refusal
 from sublet.platform_domains.api import PlatformDomainShape
+from sublet.subdomains.api import AvailabilityShape
 from sublet.web.delegation_form import (
     CheckNote,
     check_delegation,
@@ -16,7 +17,7 @@ from sublet.web.delegation_form import (
 )
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
-from sublet.web.start import DOMAINS_MAX, find_availability
+from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split_name, suggest_names
 
 
 async def show(call: PageCall, note: CheckNote | None = None) -> Response:
@@ -24,16 +25,20 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
     fqdn = _requested_name(call)
     domains = await _find_domains(call)
     availability = None
+    suggested: list[AvailabilityShape] = []
     if fqdn:
         try:
             availability = await find_availability(call, fqdn)
         except Refusal as refusal:
             call.refusal = call.refusal or refusal
+        if (availability is None or not is_available(availability)) and call.request.method == "GET":
+            suggested = await suggest_names(call, *split_name(fqdn, domains), domains)
     return call.render(
         "register",
         domains=domains,
         fqdn=fqdn,
         availability=availability,
+        suggested=suggested,
         can_have_records=_can_have_records(domains, fqdn),
         usage=(await call.api("free_subdomains")).usage,
         credit_balance=(await call.api("credits")).credit_balance,
