@@ -28,7 +28,6 @@ class ShownPage:
 
 PAGES = (
     ShownPage("start", "/?q=garden", is_open=True),
-    ShownPage("sign-up", "/signup", is_open=True),
     ShownPage("sign-in", "/signin", is_open=True),
     ShownPage("sign-in-link", "/signin/confirm?token=x", is_open=True),
     ShownPage("about", f"/about/blog.{DOMAIN}", is_open=True),

@@ -9,9 +9,9 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.secret import Secret
-from sublet.sign_in.request_code import LINK_PATH
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, VALID_FOR, new_code
+from sublet.sign_up.sign_up import SIGN_IN_PATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +46,5 @@ def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) ->
         expires_at=expires_at,
     )
     audit.record(tx, actor, "user.make_sign_in_link", user.id, after={"expires_at": expires_at.isoformat()})
-    link = f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}"
+    link = f"{public_url}{SIGN_IN_PATH}?token={new.link_token.reveal()}"
     return SignInLink(user, Secret(link), expires_at)

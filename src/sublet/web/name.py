@@ -34,6 +34,7 @@ from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import can_have_records, record_lines, stored_records
 from sublet.web.register import confirmation
+from sublet.web.sign_in import sign_in_again
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
@@ -137,6 +138,8 @@ async def show_delegation(call: PageCall) -> Response:
 
 async def show_nameservers(call: PageCall) -> Response:
     """Show the form for nameservers, glue and DS records."""
+    if asked := sign_in_again(call):
+        return asked
     subdomain = await _find(call)
     return await _render_nameservers(call, subdomain, etag=_etag(subdomain))
 
@@ -248,6 +251,8 @@ async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
 
 async def show_delete(call: PageCall) -> Response:
     """Show the form that asks to confirm the deletion."""
+    if asked := sign_in_again(call):
+        return asked
     return call.render("delete", name=await _find(call))
 
 
@@ -283,6 +288,8 @@ async def check_health(call: PageCall) -> Response:
 
 async def show_transfer(call: PageCall) -> Response:
     """Show the form that offers the name to another person."""
+    if asked := sign_in_again(call):
+        return asked
     return call.render("transfer", name=await _find(call))
 
 

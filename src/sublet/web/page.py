@@ -266,9 +266,14 @@ class PageCall:
             return HTMLResponse(page, status)
         return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
-    def redirect(self, path: str, message: str = "", *, is_warning: bool = False) -> Response:
-        """Redirect to another page after an accepted form. That page shows the message once."""
-        response = RedirectResponse(self.url(path), 303)
+    def redirect(
+        self, path: str, message: str = "", *, is_warning: bool = False, is_personal: bool = False
+    ) -> Response:
+        """Redirect to another page after an accepted form. That page shows the message once.
+
+        Pass `is_personal=True` for a page that organizations don't have.
+        """
+        response = RedirectResponse(path if is_personal else self.url(path), 303)
         if message:
             text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
             response.headers.append(

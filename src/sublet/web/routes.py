@@ -39,7 +39,7 @@ _OVERVIEW = (
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
     Page("/about/{fqdn}", about.show, is_open=True, operations=("rdap_domain",)),
-    Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),
+    Page("/signup", sign_up.show, is_open=True),
     Page(
         "/signup/confirm",
         sign_up.show_link,
@@ -52,10 +52,15 @@ PAGES: tuple[Page, ...] = (
         sign_in.show,
         sign_in.send_code,
         is_open=True,
-        operations=("request_sign_in", "challenge_passkey", "confirm_passkey"),
+        # Scripts of this page solve the challenge, and use the passkey.
+        operations=("challenge", "sign_up", "request_sign_in", "challenge_passkey", "confirm_passkey"),
     ),
     Page(
-        "/signin/code", sign_in.show_code, sign_in.enter_code, is_open=True, operations=("confirm_sign_in",)
+        "/signin/code",
+        sign_in.show_code,
+        sign_in.enter_code,
+        is_open=True,
+        operations=("confirm_sign_in", "confirm_sign_up"),
     ),
     Page(
         "/signin/confirm", sign_in.show_link, sign_in.use_link, is_open=True, operations=("confirm_sign_in",)
