@@ -34,6 +34,12 @@ PAGES = (
     ShownPage("reference", "/docs", is_open=True),
     ShownPage("names", "/names"),
     ShownPage("no-names", "/names?q=nothing"),
+    ShownPage(
+        "names-many",
+        f"/names/many?do=nameservers&fqdn=blog.{DOMAIN}&fqdn=garden.{DOMAIN}",
+        has_picture=False,
+    ),
+    ShownPage("invalid-name", "/?q=caf%C3%A9+bar", is_open=True, has_picture=False),
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
     ShownPage("register-many", "/register/many"),
     ShownPage("name", f"/names/blog.{DOMAIN}"),

@@ -1,9 +1,12 @@
-"""The list of the user's names, with filters, search and pages."""
+"""The list of the user's names, with filters, search, order and pages, and what can be done with several of them."""
+
+from collections.abc import Callable
+from typing import Any
 
 from starlette.responses import Response
 
 from sublet.subdomains.shapes import SubdomainShape
-from sublet.web.page import PageCall
+from sublet.web.page import LISTED_MAX, PageCall
 
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
@@ -13,14 +16,32 @@ ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"health": "broken"}, "its nameservers don't work"),
     ({"renewal_available": True}, "it can be renewed"),
 )
+ORDERS: dict[str, tuple[str, Callable[[SubdomainShape], Any]]] = {
+    "name": ("name", lambda each: each.fqdn),
+    "expires": ("expiry", lambda each: each.expires_at),
+}
+"""The orders besides the newest first: their text, and the key of a name."""
 
 
 async def show_list(call: PageCall) -> Response:
-    """Show the names, or those that match the filters."""
-    filters = call.filters("q", "status", "domain", "health", "cursor")
-    found = await call.find_page("list_subdomains", filters)
+    """Show the names, or those that match the filters. In another order than by age, all are on one page."""
+    filters = call.filters("q", "status", "domain", "health", "sort", "cursor")
+    order = ORDERS.get(filters["sort"])
+    asked = {name: value for name, value in filters.items() if name != "sort"}
+    found = await call.find_page("list_subdomains", asked, **({"limit": LISTED_MAX} if order else {}))
+    names = list(found.subdomains) if found else []
+    if order is not None:
+        names.sort(key=order[1])
     attention = [] if call.refusal or any(filters.values()) else await _find_attention(call)
-    return call.render("names", filters=filters, found=found, attention=attention)
+    return call.render(
+        "names",
+        filters=filters,
+        found=found,
+        names=names,
+        orders=[("", "newest first"), *((key, words) for key, (words, _) in ORDERS.items())],
+        attention=attention,
+        is_filtered=any(value for name, value in asked.items() if name != "cursor"),
+    )
 
 
 async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:

@@ -23,6 +23,7 @@ from sublet.operations.client import Client, is_from_site, origin_refusal
 from sublet.operations.client_address import address_key
 from sublet.operations.operation import Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
+from sublet.web.waiting import NOTHING_WAITS, Waiting
 
 ReadT = TypeVar("ReadT")
 MESSAGE_COOKIE = "__Host-sublet_message"
@@ -95,6 +96,7 @@ class PageCall:
     organization_id: int | None = None
     memberships: Sequence[Membership] = ()
     """The organizations for which the user may act, shown in the head of the page."""
+    waiting: Waiting = NOTHING_WAITS
     form: Form = field(default_factory=Form)
     refusal: Refusal | None = None
     """The refusal that the page shows, and whose status it has."""
@@ -201,10 +203,13 @@ class PageCall:
         """Return these parameters of the query; a missing one is empty."""
         return {name: self.request.query_params.get(name, "") for name in names}
 
-    async def find_page(self, name: str, filters: Mapping[str, str]) -> Any:
-        """Return the answer of an operation that lists. Return None if it refuses the filters, and show the refusal on the page."""
+    async def find_page(self, name: str, filters: Mapping[str, str], *, limit: int = PAGE_LIMIT) -> Any:
+        """Return the answer of an operation that lists.
+
+        Return None if it refuses the filters, and show the refusal on the page.
+        """
         try:
-            return await self.api(name, query={**filters, "limit": PAGE_LIMIT})
+            return await self.api(name, query={**filters, "limit": limit})
         except Refusal as refusal:
             self.refusal = refusal
             return None

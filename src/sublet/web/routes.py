@@ -3,6 +3,7 @@
 from sublet.web import (
     about,
     delegation_form,
+    many_names,
     name,
     names,
     records,
@@ -67,6 +68,12 @@ PAGES: tuple[Page, ...] = (
     ),
     Page("/signout", post=sign_in.sign_out, is_personal=True, operations=("end_session",)),
     Page("/names", names.show_list, operations=("list_subdomains",)),
+    Page(
+        "/names/many",
+        many_names.show,
+        many_names.send,
+        operations=("list_subdomains", "update_nameservers", "set_auto_renew", "delete"),
+    ),
     Page(
         "/register",
         register.show,

@@ -108,7 +108,8 @@ def sign_in_again(call: PageCall) -> Response | None:
     """Return a redirect to the sign-in and back if that of the browser is too old for a sensitive form, or None."""
     if not call.has_old_sign_in or call.refusal is not None:
         return None
-    query = urlencode({"again": "yes", "next": call.request.url.path})
+    asked, its_query = call.request.url.path, call.request.url.query
+    query = urlencode({"again": "yes", "next": f"{asked}?{its_query}" if its_query else asked})
     return call.redirect(f"/signin?{query}", is_personal=True)
 
 

@@ -1,6 +1,17 @@
-// On every page: focuses the refusal or the price, and disables the buttons of a form that was sent.
+// On every page: focuses the first wrong field, the refusal or the price, closes menus, and disables the buttons of a form that was sent.
 const refused = document.getElementById("refused")
-if (refused) refused.focus()
+const wrong = document.querySelector("[aria-invalid]:is(input, textarea, select)")
+if (wrong ?? refused) (wrong ?? refused).focus()
+
+function closeMenus(except) {
+    for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(except)) menu.open = false
+}
+addEventListener("click", (event) => closeMenus(event.target))
+addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return
+    document.querySelector(".menu[open] summary")?.focus()
+    closeMenus(null)
+})
 
 for (const form of document.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", () => {
