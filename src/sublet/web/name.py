@@ -29,6 +29,7 @@ from sublet.web.delegation_form import (
     delegation_members,
     read_delegation_form,
 )
+from sublet.web.drawing import draw_timeline
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
@@ -40,9 +41,7 @@ NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
 
 _NOT_STORED = "The change is not stored"
-_ONLY_REMOVED = (
-    "The records are removed, but the nameservers are not stored. Correct the form, and send it again"
-)
+_ONLY_REMOVED = "The records are removed, but the nameservers are not stored. Correct the form, and try again"
 
 
 async def show(call: PageCall) -> Response:
@@ -68,7 +67,8 @@ async def show(call: PageCall) -> Response:
         can_have_records=shown.can_have_records,
         warnings=timeline.warnings,
         when={each.event: each.at for each in events if not each.past},
-        past=[each for each in events if each.past][::-1],
+        past=[each for each in events if each.past],
+        drawing=draw_timeline(events, call.shared.calls.context.db.now()),
         ahead=[each for each in events if not each.past],
         lines=delegation_lines(subdomain),
         usage=shown.usage,

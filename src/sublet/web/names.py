@@ -1,10 +1,16 @@
 """The list of the user's names, with filters, search, order and pages, and what can be done with several of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 
+from sublet.db import Tx
+from sublet.operations.call import Call
+from sublet.subdomains.find import find_in_account_or_trash
+from sublet.subdomains.lifecycle import restorable_until
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.page import LISTED_MAX, PageCall
 
@@ -40,8 +46,19 @@ async def show_list(call: PageCall) -> Response:
         names=names,
         orders=[("", "newest first"), *((key, words) for key, (words, _) in ORDERS.items())],
         attention=attention,
+        restorable=await call.read("list_subdomains", partial(_read_restorable, names=names))
+        if filters["status"] == "trashed"
+        else {},
         is_filtered=any(value for name, value in asked.items() if name != "cursor"),
     )
+
+
+def _read_restorable(
+    tx: Tx, call: Call[None, None], *, names: Sequence[SubdomainShape]
+) -> dict[int, datetime | None]:
+    """Return until when each name in the trash can be restored."""
+    actor = call.actor()
+    return {each.id: restorable_until(find_in_account_or_trash(tx, actor, str(each.id))) for each in names}
 
 
 async def _find_attention(call: PageCall) -> list[tuple[SubdomainShape, str]]:

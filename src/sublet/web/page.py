@@ -223,7 +223,9 @@ class PageCall:
             OriginRefused: the form comes from another site, or its token isn't of this session.
         """
         if is_from_site(self.client.fields, self.client.site) is False:
-            raise OriginRefused("Another site sent this form. Open the page here, and send it from there.")
+            raise OriginRefused(
+                "This form comes from another site. Open the page here, and fill it in there."
+            )
         secret = self.client.session_secret()
         if self.page.is_open or secret is None:
             return

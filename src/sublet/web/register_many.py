@@ -133,7 +133,7 @@ def price_names(
             yield Row(each.fqdn, text=f"All {usage.limit} free names are in use")
         elif offer is None:
             offered = ", ".join(mode.mode for mode in each.modes)
-            yield Row(each.fqdn, text=f"Not on offer in the mode {wanted}, only in {offered}")
+            yield Row(each.fqdn, text=f"Not on offer in the plan {wanted}, only in {offered}")
         elif offer.price_credits > balance:
             text = f"It costs {credits_(offer.price_credits)}, and the names before it leave you {credits_(balance)}"
             yield Row(each.fqdn, text=text)

@@ -28,3 +28,13 @@ addEventListener("pageshow", (event) => {
 
 const quote = document.getElementById("quote")
 if (quote && !refused) quote.focus()
+
+// Shows instants in the reader's own time zone. The title keeps UTC.
+const local = new Intl.DateTimeFormat("sv-SE", {dateStyle: "short", timeStyle: "short"})
+const zone = new Intl.DateTimeFormat("en", {timeZoneName: "short"})
+for (const time of document.querySelectorAll("time")) {
+    if (!time.textContent.endsWith(" UTC")) continue
+    const at = new Date(time.dateTime)
+    time.title = time.textContent
+    time.textContent = `${local.format(at)} ${zone.formatToParts(at).find((part) => part.type === "timeZoneName").value}`
+}
