@@ -53,6 +53,7 @@ ENDS = (
     "/accept",
     "/decline",
     "/restore",
+    "/transfer",
     f"/names/music.{DOMAIN}/nameservers",
 )
 """The ends of actions after which pages or their forms are gone. These are sent last."""

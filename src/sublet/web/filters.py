@@ -115,7 +115,7 @@ def message(context: Context, text: str) -> Markup:
     def link(found: re.Match[str]) -> str:
         first = found[1].split("/")[1]
         path = context["url"](_PAGES[first]) if first in _PAGES else _PERSONAL_PAGES.get(first)
-        begins = found.string[: found.start()].rstrip().endswith((".", ";")) or found.start() == 0
+        begins = found.string[: found.start()].rstrip().endswith((".", "?", "!")) or found.start() == 0
         return f'<a href="{path}">{"This" if begins else "this"} page</a>' if path else found[0]
 
     shown = _CODE.sub(r"<code>\1</code>", str(escape(in_words_of_pages(text))))

@@ -9,7 +9,7 @@ from sublet.automatic_ds.api import AutomaticDsShape
 from sublet.automatic_ds.api import answer_of as automatic_ds_answer
 from sublet.automatic_ds.view_automatic_ds import automatic_ds_of
 from sublet.db import Tx
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.errors import NotFound, PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.view_health import health_of
@@ -40,6 +40,8 @@ from sublet.web.sign_in import sign_in_again
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
 
+PERSONAL = "personal"
+"""The value of the user, and not an organization, in the form that moves a name."""
 _NOT_STORED = "The change is not stored"
 _ONLY_REMOVED = "The records are removed, but the nameservers are not stored. Correct the form, and try again"
 
@@ -294,11 +296,28 @@ async def show_transfer(call: PageCall) -> Response:
 
 
 async def transfer(call: PageCall) -> Response:
-    """Offer the name to another person."""
+    """Offer the name to another person, or move it to another organization of the user, or to the user."""
     subdomain = await _find(call)
+    if holder := call.form.text("holder"):
+        return await _move(call, subdomain, None if holder == PERSONAL else call.form.number("holder"))
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
+
+
+async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int | str | None) -> Response:
+    """Offer the name to the user's own address, and accept it for another holder. A refusal leaves no offer behind."""
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    if isinstance(organization_id, str):
+        raise NotFound("There is no such organization. Choose one of yours.")
+    other = await call.acting_for(organization_id)
+    offer = (await call.api("push", {"to": call.registrant.user.email}, fqdn=subdomain.fqdn)).transfer
+    try:
+        await other.api("accept", id=str(offer.id))
+    except Refusal:
+        await call.api("withdraw", id=str(offer.id))
+        raise
+    return other.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} is moved.")
 
 
 async def withdraw(call: PageCall) -> Response:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -180,6 +180,17 @@ class PageCall:
         )
         await calls.admit(operation, self.registrant, sent)
         return await calls.context.db.read(function, self.as_call())
+
+    async def acting_for(self, organization_id: int | None) -> "PageCall":
+        """Return this request acting for another organization of the user, or for the user.
+
+        Raises:
+            Refusal: any of `authenticate_session`.
+        """
+        registrant = await self.shared.calls.authenticate_session(
+            self.client, self.headers, self.failure_limits, organization_id
+        )
+        return replace(self, registrant=registrant, organization_id=organization_id)
 
     def as_call(self) -> Call[None, None]:
         """Return this request as operations take it, with the parameters of the page's path."""

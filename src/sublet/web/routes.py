@@ -113,7 +113,12 @@ PAGES: tuple[Page, ...] = (
     Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.NAME_OPERATIONS, "renew")),
     Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.NAME_OPERATIONS, "restore")),
     Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.NAME_OPERATIONS, "delete")),
-    Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.NAME_OPERATIONS, "push")),
+    Page(
+        f"{_NAME}/transfer",
+        name.show_transfer,
+        name.transfer,
+        operations=(*name.NAME_OPERATIONS, "push", "accept", "withdraw"),
+    ),
     Page(f"{_NAME}/withdraw", name.show, name.withdraw, operations=(*_OVERVIEW, "withdraw")),
     Page(f"{_NAME}/retry", name.show, name.retry, operations=(*_OVERVIEW, "retry")),
     Page(f"{_NAME}/auto-renew", name.show, name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),
