@@ -96,7 +96,7 @@ def visit(serving: ServeProcess, proxy: Proxy, mailbox: Mailbox) -> Iterator[Vis
 
 def use_everything(eve: Visitor) -> None:
     """Sign up, sign in, invite members, change the address, and allow a program: by code and by link."""
-    eve.send(eve.browser.get("/signup"), "/signup", name="Eve", email=EVE)
+    eve.send(eve.browser.get("/signin"), "/signin", email=EVE)
     eve.send(eve.open_link(eve.mail_to(EVE)), "/signup/confirm")
     eve.browser.cookies.clear()
     started = eve.post("/auth/device", {"name": "laptop"})

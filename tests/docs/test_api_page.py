@@ -135,7 +135,7 @@ def newest_code(service: RunningService) -> str:
     found = [
         code
         for text in texts[:1]
-        for code in re.findall(r"your code is (\d{6})|/auth/invitations/(\S+)/accept", text)
+        for code in re.findall(r"your code is (\d{6})|signup/confirm\?token=(\S+)", text)
     ]
     found = ["".join(each) for each in found]
     return found[0] if found else CODE

@@ -90,7 +90,7 @@ def test_every_unknown_path_sends_the_headers(
 
 def test_assets_send_the_headers(service: RunningService) -> None:
     origin = service.base_url.removesuffix("/api/v1")
-    found = re.findall(r'"(/assets/[^"]+)"', service.client.get(origin + "/signup").text)
+    found = re.findall(r'"(/assets/[^"]+)"', service.client.get(origin + "/signin").text)
     assert found
     for path in found:
         for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):

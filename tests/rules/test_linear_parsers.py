@@ -56,9 +56,14 @@ from sublet.subdomains.records.rule import check_records, parse_owner, parse_typ
 from sublet.subdomains.records.values import parse_labels, parse_value
 from sublet.subdomains.records.zone_file import parse_zone_file as parse_records_file
 from sublet.tickets.lifecycle import check_line, check_message
-from sublet.web.delegation_form import delegation_members
+from sublet.web.delegation_form import read_delegation_form
 from sublet.web.form import Form, parse_form
-from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
+from sublet.web.pasted import (
+    parse_pasted_delegation,
+    parse_pasted_ds,
+    parse_pasted_glue,
+    parse_pasted_nameservers,
+)
 from support.in_memory_zone import RECORDS, reader_of
 from support.regular_expressions import ROOT
 from support.rule_domains import rule_domain
@@ -118,7 +123,7 @@ def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
 def _glue_lines(text: str) -> object:
     """Read a text as glue, in one line and in many."""
     fields = [("glue", "ns1.a.example " + text), ("nameservers", text.replace("a", "a\n"))]
-    return delegation_members(Form(fields))
+    return read_delegation_form(Form(fields), "own.example.test")
 
 
 def _restrictions(text: str) -> object:
@@ -375,7 +380,11 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_form of fields": texts(
         lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
     ),
-    "delegation_members": texts(_glue_lines, BODY // 2),
+    "read_delegation_form": texts(_glue_lines, BODY // 2),
+    "parse_pasted_delegation": texts(
+        lambda text: parse_pasted_delegation(text.replace("a", "a\n"), "", text, "own.example.test"),
+        BODY // 3,
+    ),
     "parse_pasted_nameservers": texts(
         lambda text: parse_pasted_nameservers(text.replace("a", "a\n")), BODY // 2
     ),

@@ -25,7 +25,7 @@ blog.example.test. 3600 IN DS 2371 13 2 ABCD EF01
     ],
 )
 def test_nameservers(text: str, hosts: list[str]) -> None:
-    assert parse_pasted_nameservers(text) == hosts
+    assert list(parse_pasted_nameservers(text).values) == hosts
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,16 @@ def test_nameservers(text: str, hosts: list[str]) -> None:
     ],
 )
 def test_glue(text: str, glue: list[dict[str, str]]) -> None:
-    assert parse_pasted_glue(text) == glue
+    assert list(parse_pasted_glue(text, "x", ["ns1.x"]).values) == glue
 
 
 def test_ds_records_and_keys_of_dig() -> None:
-    key, ds = parse_pasted_ds(DIG)
+    key, ds = parse_pasted_ds(DIG).values
     assert key == (
-        "blog.example.test. 3600 IN DNSKEY 257 3 13 ( mdsswUyr3DPW132mOi8V9xESWE8jTo0dxCjjnopKl+GqJxpVXckHAeF+ "
-        "KkxLbxILfDLUT0rAK9iUzy1L53eKGQ== )"
+        "blog.example.test DNSKEY 257 3 13 mdsswUyr3DPW132mOi8V9xESWE8jTo0dxCjjnopKl+GqJxpVXckHAeF+KkxLbxILfDLUT0rAK9iUzy1L53eKGQ=="
     )
-    assert ds == "blog.example.test. 3600 IN DS 2371 13 2 ABCD EF01"
+    assert ds == "blog.example.test DS 2371 13 2 ABCD EF01"
+    assert parse_pasted_ds(DIG, "blog.example.test").values == (
+        key.partition("DNSKEY ")[2],
+        "2371 13 2 ABCD EF01",
+    )

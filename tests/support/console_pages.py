@@ -30,7 +30,6 @@ class ShownPage:
 
 PAGES = (
     ShownPage("start", "/?q=garden", is_open=True),
-    ShownPage("sign-up", "/signup", is_open=True),
     ShownPage("sign-in", "/signin", is_open=True),
     ShownPage("sign-in-link", "/signin/confirm?token=x", is_open=True),
     ShownPage("about", f"/about/blog.{DOMAIN}", is_open=True),
@@ -40,6 +39,12 @@ PAGES = (
     ShownPage("reference-errors", "/docs/errors", is_open=True, has_picture=False),
     ShownPage("names", "/names"),
     ShownPage("no-names", "/names?q=nothing"),
+    ShownPage(
+        "names-many",
+        f"/names/many?do=nameservers&fqdn=blog.{DOMAIN}&fqdn=garden.{DOMAIN}",
+        has_picture=False,
+    ),
+    ShownPage("invalid-name", "/?q=caf%C3%A9+bar", is_open=True, has_picture=False),
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
     ShownPage("register-many", "/register/many"),
     ShownPage("name", f"/names/blog.{DOMAIN}"),

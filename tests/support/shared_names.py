@@ -53,7 +53,7 @@ def mailed_code(registry: Registry, email: str) -> str:
     """Return the code in the newest mail to an address."""
     query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
     text = registry.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
-    found = re.search(r"/auth/invitations/(\S+)/accept", text)
+    found = re.search(r"confirm\?token=(\S+)", text)
     assert found is not None, text
     return found[1]
 

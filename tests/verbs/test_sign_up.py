@@ -15,8 +15,8 @@ from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
 from sublet.mail.store import mails
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
+from sublet.sign_in.identify import identify_by_code
 from sublet.sign_up import store
-from sublet.sign_up.codes import SIGN_UP
 from sublet.sign_up.proof_of_work import SolvedChallenge, check_solution, new_challenge
 from sublet.sign_up.sign_up import FIRST_SCOPES, SignedUp, SignUp, confirm_sign_up, invite, sign_up
 from support.registry import OPERATOR, Registry
@@ -117,14 +117,31 @@ def test_a_code_is_valid_for_15_minutes_and_the_newest_counts(registry: Registry
     assert confirm(registry, second) is None
 
 
-def test_an_address_with_an_account_gets_a_mail_that_says_so(registry: Registry) -> None:
+def test_an_address_with_an_account_gets_a_code_to_sign_in(registry: Registry) -> None:
     registry.add_user("eve")
     wish(registry)
     (text,) = texts(registry)
-    assert "have an account with this address already" in text
-    assert not re.search(r"\d{6}", text)
-    assert registry.write(store.find_newest, EMAIL, (SIGN_UP,)) is not None
-    assert confirm(registry, "000000") is None
+    assert ("/signin/confirm?token=" in text, "Hello Eve" in text) == (True, True)
+    assert confirm(registry, code_in(text)) is None, "it opens no account"
+    found = registry.write(lambda tx: identify_by_code(tx, email=EMAIL, code=code_in(text)))
+    assert found is not None
+    wish(registry)
+    assert len(texts(registry)) == 1, "one code a minute"
+    for _ in range(8):
+        registry.advance(minutes=2)
+        wish(registry)
+    assert len(texts(registry)) == 5, "five an hour at the request of one network"
+    wish(registry, network="192.0.2.0/24")
+    assert len(texts(registry)) == 6, "a stranger's few requests don't keep a person from signing in"
+
+
+def test_sign_ups_of_a_network_are_limited_alike_for_known_and_unknown_addresses(registry: Registry) -> None:
+    registry.add_user("eve")
+    for email in ("fay@example.org", "gus@example.org", EMAIL):
+        wish(registry, email, network="192.0.2.0/24")
+    for email in (EMAIL, "hal@example.org"):
+        with pytest.raises(RateLimited):
+            wish(registry, email, network="192.0.2.0/24")
 
 
 def test_an_account_that_was_added_meanwhile_voids_the_code(registry: Registry) -> None:

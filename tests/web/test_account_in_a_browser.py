@@ -58,7 +58,7 @@ def test_two_people_share_a_name(browser: Browser, service: RunningService, way:
         assert "The organization is created." in opened.text
         opened.fill("E-mail address", f"ben-{mark}@example.org")
         opened.page.get_by_label("Role", exact=True).select_option("viewer")
-        opened.press("Send the invitation")
+        opened.press("Invite")
         opened.page.locator(".menu summary", has_text="Valley Museum").click()
         opened.press("Valley Museum")
         opened.press("Register your first name")
@@ -100,7 +100,7 @@ def test_a_ticket_is_opened_and_answered(
         outside(service.operator, "ticket", "reply", number, "--message", hostile)
         opened.open(f"/tickets/{number}")
         opened.fill("Your reply", "Thank you")
-        opened.press("Send the reply")
+        opened.press("Reply")
         assert opened.page.locator("article").count() == 3
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sublet.sign_in.codes import LINK_PATH
+from sublet.sign_up.sign_up import SIGN_IN_PATH
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
 
@@ -54,7 +54,7 @@ def test_the_code_is_kept_during_a_new_sign_in(service: RunningService, by: str)
         (code,) = re.findall(r"your code is (\d{6})", mail)
         asked = browser.submit(sent, "/signin/code", code=code)
     else:
-        (link,) = re.findall(rf"{LINK_PATH}\S+", mail)
-        asked = browser.submit(browser.get(link), LINK_PATH)
+        (link,) = re.findall(rf"{SIGN_IN_PATH}\S+", mail)
+        asked = browser.submit(browser.get(link), SIGN_IN_PATH)
     assert "Allow laptop?" in asked.text
     assert "is allowed" in browser.submit(asked, "/device", do="allow", spend="yes").text

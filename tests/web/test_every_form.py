@@ -59,6 +59,8 @@ ENDS = (
     "/accept",
     "/decline",
     "/restore",
+    "/transfer",
+    f"/names/music.{DOMAIN}/nameservers",
 )
 """The ends of actions after which pages or their forms are gone. These are sent last."""
 NEEDS_A_CODE = ("/signin/confirm", "/signup/confirm", "/device")

@@ -85,8 +85,10 @@ def test_an_old_sign_in_is_led_through_a_new_one_and_back(
 ) -> None:
     path, action = path.format(**world.ids), (action or path).format(**world.ids)
     shown = world.old.get(path)
-    if action == "/passkeys/recovery":  # the form is there only for a user with passkeys
-        refused = world.old.post(action, {"form_token": shown.form("/signout").fields["form_token"]})
+    is_asked_first = shown.path == "/signin"
+    # The form of a recovery is there only for a user with passkeys.
+    if is_asked_first or action == "/passkeys/recovery":
+        refused = world.old.post(action, fields | {"form_token": shown.form("/signout").fields["form_token"]})
     else:
         form = next(each for each in shown.forms if (each.action, each.method) == (action, "POST"))
         refused = world.old.post(action, form.fields | fields)
@@ -121,11 +123,22 @@ def test_many_names_wait_for_a_new_sign_in(world: World) -> None:
     assert "Go on" not in refused.text
 
 
-def test_long_forms_say_so_before_they_are_filled_in(world: World) -> None:
+def test_a_sign_in_is_asked_before_a_form_is_filled_in(world: World) -> None:
     fresh = console(world.service, ADA)
     for path in (
         "/tokens/new",
         "/names/blog.example.test/nameservers",
+        "/names/blog.example.test/delete",
+        "/names/blog.example.test/transfer",
+    ):
+        asked = world.old.get(path)
+        fields = asked.form("/signin").fields
+        assert (asked.path, fields["next"], fields["email"]) == ("/signin", path, ADA)
+        assert fresh.get(path).path == path
+    for path in (
+        "/account",
+        "/register?fqdn=more.example.test",
+        "/names/blog.example.test",
         "/names/blog.records.test/records",
         f"/o/{world.ids['organization']}/members",
     ):

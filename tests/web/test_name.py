@@ -63,7 +63,7 @@ def test_a_renewal_is_quoted_and_confirmed(
 @pytest.mark.operations("get_auto_renew", "set_auto_renew")
 def test_automatic_renewal_has_a_ceiling(browser: ConsoleClient) -> None:
     page = browser.get(PATH)
-    planned, _, past = page.text.partition("Planned dates")[2].partition("Timeline")
+    past, _, planned = page.text.partition("Timeline")[2].rpartition("Today")
     assert ("Expires" in planned, "Registered" in planned, "Registered" in past) == (True, False, True)
     assert "Automatic renewal: off" in page.text
     wrong = browser.submit(page, f"{PATH}/auto-renew", enabled="yes", max_credits="")

@@ -30,3 +30,55 @@ def test_refusals_of_the_api_are_shown(service: RunningService, query: str) -> N
     service.add_user("ada@example.org")
     page = console(service, "ada@example.org").get(f"/names?{query}")
     assert (page.status in (400, 422), "This search can't be done" in page.text) == (True, True)
+
+
+def test_what_waits_is_on_top_and_counted_on_every_page(service: RunningService) -> None:
+    service.add_domain()
+    ada, ben = service.add_user("ada@example.org"), service.add_user("ben@example.org")
+    service.register(ben, "gift.example.test")
+    service.call(ben, "POST", "/subdomains/gift.example.test/transfer", {"to": ada.email})
+    service.call(ada, "POST", "/support/tickets", {"subject": "Why?", "message": "It is."})
+    assert "This waits for you" in console(service, ada.email).get("/names").text
+    service.operator("ticket", "reply", "T-000001", "--message", "Because.")
+    browser = console(service, ada.email)
+    page = browser.get("/names")
+    assert "gift.example.test : ben@example.org offers it to you" in page.text
+    assert "Why? : your ticket is answered" in page.text
+    for path in ("/names", "/account"):
+        shown = browser.get(path).text
+        assert ("Transfers 1 offered to you" in shown, "Help 1 answered" in shown) == (True, True), shown
+    service.pass_days(8)
+    assert "answered" not in console(service, ada.email).get("/account").text
+    assert "waits for you" not in console(service, ben.email).get("/names").text
+
+
+def test_names_are_ordered_counted_and_changed_together(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user("ada@example.org")
+    for label in ("cello", "alto", "bass"):
+        service.register(ada, f"{label}.example.test")
+    browser = console(service, ada.email)
+    listed = browser.get("/names?sort=name")
+    assert "3 names" in listed.text
+    places = [listed.text.index(f"{label}.example.test") for label in ("alto", "bass", "cello")]
+    assert places == sorted(places)
+    chosen = "fqdn=alto.example.test&fqdn=bass.example.test"
+    file = browser.get(f"/names/many?do=export&{chosen}").response.text.splitlines()
+    assert [line.split(",")[0] for line in file] == ["name", "bass.example.test", "alto.example.test"]
+    assert browser.get("/names/many?do=trash").path == "/names", "no name is chosen"
+    both = ["alto.example.test", "bass.example.test", "cello.example.test"][:2]
+    page = browser.get(f"/names/many?do=nameservers&{chosen}")
+    fields = page.form("/names/many").fields | {"nameservers": "NS ns1.provider.example"}
+    done = browser.post("/names/many", fields | {"fqdn": both})
+    assert "2 of 2 names changed" in done.text, done.text
+    assert service.delegation("bass.example.test") == {"ns1.provider.example"}
+    page = browser.get(f"/names/many?do=auto-renew&{chosen}")
+    done = browser.post("/names/many", page.form("/names/many").fields | {"fqdn": both, "max_credits": "5"})
+    assert "2 of 2 names changed" in done.text, done.text
+    page = browser.get(f"/names/many?do=trash&{chosen}")
+    done = browser.post("/names/many", page.form("/names/many").fields | {"fqdn": [*both, "no.example.test"]})
+    assert "2 of 3 names changed" in done.text
+    assert "1 name" in browser.get("/names").text
+    service.clock.advance(minutes=11)
+    asked = browser.get("/names/many?do=trash&fqdn=cello.example.test")
+    assert asked.form("/signin").fields["next"] == "/names/many?do=trash&fqdn=cello.example.test"

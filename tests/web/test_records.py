@@ -73,7 +73,7 @@ def test_records_are_added_changed_and_removed(
     page = browser.submit(browser.get("/register?fqdn=new.example.test"), "/register")
     assert (page.path, "new.example.test is yours." in page.text) == ("/names/new.example.test/records", True)
     path = "/names/new.example.test"
-    assert "What next" in browser.get(path).text
+    assert "Where is your DNS?" in browser.get(path).text
     done = send(browser, path, {"purpose": "host"}, host="https://my-site.pages.example/x", host_at="www")
     assert f"{STORED} Now enter www.new.example.test as the custom domain" in done.text
     done = send(browser, path, {"purpose": "addresses"}, addresses="8.8.4.4")
@@ -185,7 +185,7 @@ def test_a_switch_that_stops_in_the_middle_says_so(
     assert f"The {removed} are removed, but the {kept} are not stored." in stopped.text
     assert (stored(service, ada, path), service.delegation(fqdn)) == ([], set())
     if to_nameservers:  # the form is still filled in
-        done = confirm(browser, browser.submit(stopped, f"{path}/nameservers"))
+        done = browser.submit(stopped, f"{path}/nameservers")
         assert (done.status, service.delegation(fqdn)) == (200, set(NS))
     else:
         assert send(browser, path, {"purpose": "addresses"}, addresses="8.8.4.4").status == 200

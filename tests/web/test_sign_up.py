@@ -20,35 +20,75 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         assert running.doctor() == []
 
 
-@pytest.mark.operations("sign_up", "confirm_sign_up")
-def test_a_code_opens_an_account_and_signs_in(service: RunningService) -> None:
+def code_to(service: RunningService, email: str) -> str:
+    return str(re.findall(r"your code is (\d{6})", newest_mail(service, email))[0])
+
+
+@pytest.mark.operations("challenge", "sign_up", "confirm_sign_up")
+def test_one_form_opens_an_account_and_keeps_the_chosen_name(service: RunningService) -> None:
     browser = console(service)
     page = browser.get("/register?fqdn=eve.example.test")
     assert page.path == "/signin"
-    page = browser.get("/signup?next=%2Fregister%3Ffqdn%3Deve.example.test")
-    refused = browser.submit(page, "/signup", name="", email="eve")
+    refused = browser.submit(page, "/signin", email="eve")
     assert (refused.status, 'aria-invalid="true"' in refused.response.text) == (422, True)
-    sent = browser.submit(refused, "/signup", name="Eve", email="eve@example.org")
-    code = re.findall(r"your code is (\d{6})", newest_mail(service, "eve@example.org"))[0]
-    done = browser.submit(sent, "/signup/confirm", code=code)
+    sent = browser.submit(refused, "/signin", email="eve@example.org")
+    wrong = browser.submit(sent, "/signin/code", code="1")
+    assert (wrong.status, "This code doesn't work" in wrong.text) == (422, True)
+    done = browser.submit(wrong, "/signin/code", code=code_to(service, "eve@example.org"))
+    assert (done.path, done.response.url.query) == ("/register", b"fqdn=eve.example.test"), done.text
+    assert "Your account is open, and you are signed in." in done.text
+    again = console(service)
+    sent = again.submit(again.get("/signup?next=%2Ftokens"), "/signin", email="eve@example.org")
+    assert again.submit(sent, "/signin/code", code=code_to(service, "eve@example.org")).path == "/tokens"
+
+
+def test_known_and_unknown_addresses_see_the_same_pages(service: RunningService) -> None:
+    service.add_user("known@example.org")
+    pages = []
+    for email in ("known@example.org", "fresh@example.org"):
+        browser = console(service)
+        sent = browser.submit(browser.get("/signin"), "/signin", email=email)
+        early = browser.submit(sent, "/signin", email=email)
+        wrong = browser.submit(early, "/signin/code", code="1")
+        pages.append([(each.status, each.text.replace(email, "")) for each in (sent, early, wrong)])
+    assert pages[0] == pages[1]
+    assert re.search(r"There was no second mail yet. Another code in \d+ s\.", pages[0][1][1])
+
+
+def test_another_code_comes_after_a_minute(service: RunningService) -> None:
+    browser = console(service)
+    sent = browser.submit(browser.get("/signin"), "/signin", email="gus@example.org")
+    first = code_to(service, "gus@example.org")
+    browser.submit(sent, "/signin")
+    assert code_to(service, "gus@example.org") == first
+    service.clock.advance(seconds=61)
+    page = browser.submit(sent, "/signin")
+    assert "There was no second mail" not in page.text
+    assert browser.submit(page, "/signin/code", code=code_to(service, "gus@example.org")).status == 200
+
+
+def test_an_account_without_a_chosen_name_starts_with_a_token(service: RunningService) -> None:
+    browser = console(service)
+    sent = browser.submit(browser.get("/signin"), "/signin", email="fay@example.org")
+    done = browser.submit(sent, "/signin/code", code=code_to(service, "fay@example.org"))
     assert (done.status, "Your account is open" in done.text) == (200, True), done.text
-    assert "/register?fqdn=eve.example.test" in done.response.text
     assert COOKIE in browser.cookies
-    assert browser.get("/names").status == 200
     (token,) = re.findall(r"sublet_\w+", done.text)[:1]
-    assert service.call(token, "GET", "/me").json()["user"]["email"] == "eve@example.org"
+    assert service.call(token, "GET", "/me").json()["user"]["email"] == "fay@example.org"
 
 
-@pytest.mark.operations("confirm_sign_up")
 def test_a_link_opens_an_account_by_a_click(service: RunningService) -> None:
     browser = console(service)
-    browser.submit(browser.get("/signup"), "/signup", name="Fay", email="fay@example.org")
-    link = re.findall(r"/signup/confirm\?token=\S+", newest_mail(service, "fay@example.org"))[0]
+    browser.submit(
+        browser.get("/signin?next=%2Fregister%3Ffqdn%3Dida.example.test"), "/signin", email="ida@example.org"
+    )
+    link = re.findall(r"/signup/confirm\?token=\S+", newest_mail(service, "ida@example.org"))[0]
     page = browser.get(link)
     assert COOKIE not in browser.cookies
-    assert "Your account is open" in browser.submit(page, "/signup/confirm").text
+    done = browser.submit(page, "/signup/confirm")
+    assert (done.path, "Your account is open" in done.text) == ("/register", True), done.text
     again = browser.submit(page, "/signup/confirm")
-    assert (again.status, "This did not work" in again.text) == (422, True)
+    assert (again.status, "This link doesn't work" in again.text) == (422, True)
 
 
 @pytest.mark.operations("accept_invitation")
@@ -86,9 +126,7 @@ def test_an_invitation_is_no_failed_authentication(tmp_path: Path) -> None:
 def test_a_program_gets_no_session(service: RunningService) -> None:
     """Only a page of the service is signed in; a program gets its token alone."""
     browser = console(service)
-    browser.submit(browser.get("/signup"), "/signup", name="Ida", email="ida@example.org")
-    code = re.findall(r"your code is (\d{6})", newest_mail(service, "ida@example.org"))[0]
-    answer = service.client.post(
-        f"{browser.origin}/auth/signup/confirm", json={"email": "ida@example.org", "code": code}
-    )
+    browser.submit(browser.get("/signin"), "/signin", email="jan@example.org")
+    body = {"email": "jan@example.org", "code": code_to(service, "jan@example.org")}
+    answer = service.client.post(f"{browser.origin}/auth/signup/confirm", json=body)
     assert (answer.status_code, "set-cookie" in answer.headers) == (201, False)

@@ -51,7 +51,7 @@ def test_a_ticket_from_opening_to_closing(service: RunningService) -> None:
     nothing = browser.submit(answered, path, message="  ")
     assert (nothing.status, 'id="message-error"' in nothing.response.text) == (422, True)
     replied = browser.submit(nothing, path, message="Thank you")
-    assert ("Your reply is sent." in replied.text, "Thank you" in replied.text) == (True, True)
+    assert ("Your reply is stored." in replied.text, "Thank you" in replied.text) == (True, True)
     service.operator("ticket", "close", path.removeprefix("/tickets/"))
     closed = browser.submit(replied, path, message="One more")
     assert (closed.status, "This ticket is closed" in closed.text, "One more" in closed.text) == (

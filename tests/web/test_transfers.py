@@ -46,3 +46,31 @@ def test_offers_are_withdrawn_declined_and_accepted(service: RunningService) -> 
     assert "c.example.test" in ada.get(f"/activity?since={today}&until={today}").text
     assert "Nothing matches" in ada.get("/activity?until=2001-01-01").text
     assert ada.get("/activity?since=yesterday").status == 400
+
+
+def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningService) -> None:
+    service.add_domain()
+    user = service.add_user(ADA, free_quota="5")
+    service.register(user, "choir.example.test")
+    path = "/names/choir.example.test/transfer"
+    assert "move it" not in console(service, ADA).get(path).text, "there is no other holder"
+    made = service.call(user, "POST", "/organizations", {"name": "Choir"}).json()["organization"]
+    browser = console(service, ADA)
+    page = browser.get(path)
+    (form,) = [each for each in page.forms if "holder" in each.fields]
+    assert form.choices["holder"] == [str(made["id"])]
+    moved = browser.post(path, form.fields)
+    of_organization = f"/o/{made['id']}/names/choir.example.test"
+    assert (moved.path, "choir.example.test is moved." in moved.text) == (of_organization, True), moved.text
+    page = browser.get(f"{of_organization}/transfer")
+    (form,) = [each for each in page.forms if "holder" in each.fields]
+    assert form.choices["holder"] == ["personal"]
+    service.operator("user", "edit", ADA, "--free-quota", "0")
+    refused = browser.post(f"{of_organization}/transfer", form.fields)
+    assert (refused.status, browser.get(of_organization).status) == (403, 200), refused.text
+    pending = service.call(user, "GET", "/transfers?state=pending").json()["transfers"]
+    assert pending == [], "a refusal leaves no offer behind"
+    service.operator("user", "edit", ADA, "--free-quota", "5")
+    fields = browser.get(f"{of_organization}/transfer").forms
+    (form,) = [each for each in fields if "holder" in each.fields]
+    assert browser.post(f"{of_organization}/transfer", form.fields).path == "/names/choir.example.test"

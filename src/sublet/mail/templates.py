@@ -13,6 +13,8 @@ EXAMPLE_VALUES: dict[str, Any] = {
     "link": "https://names.example.net/signup/confirm?token=EXAMPLE",
     "public_url": "https://names.example.net",
     "fqdn": "blog.example.net",
+    "inviter": "ada@example.org",
+    "slug": "example-cooperative",
     "sender": "the user ada@example.org",
     "recipient": "bob@example.org",
     "state": "declined",

@@ -56,6 +56,7 @@ class Policy(NamedTuple):
 
 
 _FLOOD = "This {name} sent more than {limit} requests in a minute"
+_QUERIES = "You had nameservers asked more than {limit} times in a minute"
 _CODES = "Your address or network entered more than {limit} codes in a minute"
 _FAILED = "Too many authentications from this address or network failed. A valid token is accepted at once"
 
@@ -69,7 +70,7 @@ def choose_policies(settings: Settings) -> dict[str, Policy]:
         Policy(WRITE, settings.rate_limit_write_per_minute),
         Policy(TICKET, settings.rate_limit_ticket_per_minute),
         Policy("availability", settings.rate_limit_availability_per_minute),
-        Policy("health", settings.rate_limit_health_per_minute),
+        Policy("health", settings.rate_limit_health_per_minute, _QUERIES),
         Policy(DYNDNS, settings.rate_limit_dyndns_per_minute),
         Policy(ADDRESS, settings.rate_limit_address_per_minute, _FLOOD, is_per_process=True),
         Policy(NETWORK, settings.rate_limit_network_per_minute, _FLOOD, is_per_process=True),

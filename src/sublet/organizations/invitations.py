@@ -86,7 +86,8 @@ def invite_member(
     message = render(
         "membership",
         role=role,
-        code=secret,
+        inviter=own.user.email,
+        slug=organization.slug,
         link=f"{public_url}{CONFIRM_PATH}?token={secret}",
         public_url=public_url,
     )

@@ -17,6 +17,7 @@ from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
 from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
+from sublet.sign_up.sign_up import SIGN_IN_PATH
 from sublet.sign_up.use_code import takes_only_links
 
 NETWORK_PER_HOUR = 30
@@ -26,8 +27,6 @@ MAILS_PER_HOUR = 5
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
-LINK_PATH = "/signin/confirm"
-"""The page that the link in a mail opens."""
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
@@ -64,14 +63,16 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
         name=user.name if user else "",
         user_id=user.id if user else None,
         network=network,
-        is_proven=False,
+        is_proven=True,  # A sign-in needs no proof of work.
         expires_at=tx.now + VALID_FOR[SIGN_IN],
     )
     message = render(
         "sign_in" if user else "unknown_address",
         name=user.name if user else "",
         code="" if takes_only_links(tx, email, (SIGN_IN,)) else new.code.reveal(),
-        link=f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}",
+        link=f"{public_url}{SIGN_IN_PATH}?token={new.link_token.reveal()}"
+        if user
+        else f"{public_url}/signin",
         public_url=public_url,
     )
     enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=tx.now + VALID_FOR[SIGN_IN])
@@ -121,5 +122,5 @@ def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) ->
         expires_at=expires_at,
     )
     audit.record(tx, actor, "user.make_sign_in_link", user.id, after={"expires_at": expires_at.isoformat()})
-    link = f"{public_url}{LINK_PATH}?token={new.link_token.reveal()}"
+    link = f"{public_url}{SIGN_IN_PATH}?token={new.link_token.reveal()}"
     return SignInLink(user, Secret(link), expires_at)

@@ -26,13 +26,14 @@ from sublet.restrictions import SCOPES
 from sublet.sign_up import store
 from sublet.sign_up.codes import (
     INVITATION,
+    SIGN_IN,
     SIGN_UP,
     VALID_FOR,
     MailedCode,
     NewCode,
     new_code,
 )
-from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, lock_and_count_mails
+from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
@@ -43,8 +44,8 @@ UNPROVEN_PER_HOUR = 3
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
-CONFIRM_PATH = "/signup/confirm"
-"""The page that the link in a mail opens."""
+CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
+"""The pages that the links in mails open."""
 CODE_SENTENCE = (
     "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong codes in a day, only the link in the "
     "mail works."
@@ -75,10 +76,10 @@ class SignedUp:
 
 
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
-    """Mail a code to an address. If the address already has an account, the mail says so, and the code has no effect.
+    """Mail a code that opens an account to an address, or one that signs in if the address already has an account.
 
-    If the address got a code within the last minute, or the maximum of mails within an hour, the function silently mails nothing: an error
-    would reveal that another person has requested mails to the address.
+    If the address got a code within the last minute, or the maximum of mails within an hour, the function silently
+    mails nothing: an error would reveal that another person has requested mails to the address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
@@ -92,23 +93,35 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     count = lock_and_count_mails(tx, email)
     _use_challenge(tx, request.solved)
     _limit_network(tx, request)
-    if count >= MAILS_PER_HOUR or store.list_requests_for(tx, email, PURPOSES, tx.now - PAUSE):
+    user = find_user_by_email(tx, email)
+    purpose, purposes = (SIGN_UP, PURPOSES) if user is None else (SIGN_IN, (SIGN_IN,))
+    mailed = store.list_requests_for(tx, email, purposes, tx.now - HOUR)
+    of_network = [each for each in mailed if each.network == request.network]
+    if (
+        (mailed and mailed[0].at > tx.now - PAUSE)
+        or len(of_network) >= MAILS_PER_HOUR
+        or count >= (MAILS_PER_HOUR if user is None else SIGN_IN_MAILS_PER_HOUR)
+    ):
         return
     new = new_code()
     code_id = store.insert_code(
         tx,
         new,
-        purpose=SIGN_UP,
+        purpose=purpose,
         email=email,
-        name=name,
+        name=name if user is None else user.name,
+        user_id=None if user is None else user.id,
         network=request.network,
         is_proven=request.solved is not None,
-        expires_at=tx.now + VALID_FOR[SIGN_UP],
+        expires_at=tx.now + VALID_FOR[purpose],
     )
-    known = find_user_by_email(tx, email) is not None
-    template = "known_address" if known else "sign_up"
-    code = "" if takes_only_links(tx, email, PURPOSES) else new.code.reveal()
-    _mail(tx, code_id, SIGN_UP, email, template, _link(new, public_url), code=code, public_url=public_url)
+    values = {
+        "name": "" if user is None else user.name,
+        "code": "" if takes_only_links(tx, email, purposes) else new.code.reveal(),
+        "public_url": public_url,
+    }
+    link = _link(new, public_url, CONFIRM_PATH if user is None else SIGN_IN_PATH)
+    _mail(tx, code_id, purpose, email, purpose, link, **values)
 
 
 def invite(
@@ -199,7 +212,8 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
     if not request.network:
         return
     lock_text(tx, LockedKind.NETWORK, request.network)
-    count, unproven = store.count_of_network(tx, request.network, PURPOSES, tx.now - HOUR)
+    # Codes to sign in count too: a limit on sign-ups alone would reveal which addresses have an account.
+    count, unproven = store.count_of_network(tx, request.network, (*PURPOSES, SIGN_IN), tx.now - HOUR)
     if count >= PROVEN_PER_HOUR:
         raise RateLimited(
             f"More than {PROVEN_PER_HOUR} sign-ups came from your network within an hour. Wait an hour.",
@@ -213,8 +227,8 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
         )
 
 
-def _link(new: NewCode, public_url: str) -> str:
-    return f"{public_url}{CONFIRM_PATH}?token={new.link_token.reveal()}"
+def _link(new: NewCode, public_url: str, path: str = CONFIRM_PATH) -> str:
+    return f"{public_url}{path}?token={new.link_token.reveal()}"
 
 
 def _mail(tx: Tx, code_id: int, purpose: str, email: str, template: str, link: str, **values: object) -> None:

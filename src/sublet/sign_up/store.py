@@ -169,6 +169,13 @@ def find_open_invitation(tx: Tx, organization_id: int, code_id: int) -> MailedCo
     return MailedCode(*row) if row is not None else None
 
 
+def find_inviter_id(tx: Tx, code_id: int) -> int | None:
+    """Return the user who sent an invitation to an organization."""
+    query = select(mailed_codes.c.invited_by_user_id).where(mailed_codes.c.id == code_id)
+    found: int | None = tx.connection.execute(query).scalar()
+    return found
+
+
 def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
     """Return the number of invitations that an organization sent, or an address got, since an instant."""
     of = (

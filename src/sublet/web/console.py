@@ -14,7 +14,9 @@ from starlette.routing import Route
 from structlog.contextvars import bind_contextvars
 
 from sublet.accounts.membership_store import list_memberships
+from sublet.accounts.model import Membership, Registrant
 from sublet.config import parse_nameserver_presets
+from sublet.db import Tx
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
 from sublet.http.calls import Calls
 from sublet.http.docs_page import Document, Reference, build_reference
@@ -31,6 +33,7 @@ from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall, Shared
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, load_site
+from sublet.web.waiting import Waiting, read_waiting
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
@@ -176,8 +179,8 @@ class Console:
             if not page.is_open:
                 raise
         if call.registrant is not None:
-            call.memberships = await self._context.db.read(
-                list_memberships, call.registrant.user.id, SWITCHER_MAX
+            call.memberships, call.waiting = await self._context.db.read(
+                _read_head, call.registrant, call.request_id
             )
         if request.method != "POST" or page.post is None:
             assert page.get is not None  # noqa: S101 - the route has no other method
@@ -201,6 +204,12 @@ class Console:
             response.raw_headers.insert(0, (b"set-cookie", call.headers["set-cookie"].encode("latin-1")))
         if MESSAGE_COOKIE in call.request.cookies and response.status_code != 303:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
+
+
+def _read_head(tx: Tx, registrant: Registrant, request_id: str) -> tuple[Sequence[Membership], Waiting]:
+    """Return what the head of each page shows: the user's organizations, and what waits."""
+    memberships = list_memberships(tx, registrant.user.id, SWITCHER_MAX)
+    return memberships, read_waiting(tx, registrant, request_id)
 
 
 def _template_environment(site: Site, assets: Assets) -> jinja2.Environment:

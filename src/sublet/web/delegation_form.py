@@ -1,21 +1,30 @@
 """Parse the form fields of a delegation, compare them with the stored delegation, and check them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from sublet.dns.ds import InvalidDs, parse_ds
-from sublet.dns.types import DsRecord
-from sublet.errors import Conflict, Refusal
+from sublet.db import Tx
+from sublet.dns.delegation import delegation_warnings
+from sublet.dns.names import shown
+from sublet.dns.types import Delegation, GlueEntry
+from sublet.errors import RateLimited, Refusal, Unavailable
 from sublet.health.api import FindingShape
-from sublet.subdomains.shapes import DsShape, SubdomainShape
-from sublet.web.filters import sentence
+from sublet.health.plan_delegation import plan_delegation
+from sublet.operations.call import Call
+from sublet.subdomains.model import Register
+from sublet.subdomains.shapes import SubdomainShape
+from sublet.web.filters import plural, sentence
 from sublet.web.form import Form
 from sublet.web.page import PageCall
-from sublet.web.pasted import parse_pasted_ds, parse_pasted_glue, parse_pasted_nameservers
+from sublet.web.pasted import PastedDelegation, parse_pasted_delegation
+from sublet.web.wording import in_words_of_pages
 
 FIELDS = ("nameservers", "glue", "ds_records")
+IGNORED_MAX = 5
+"""The maximum number of ignored lines that a page names."""
 _TITLES = {
     "healthy": ("good", "These nameservers answer for {}."),
     "degraded": ("warn", "These nameservers answer for {}, but not all is well."),
@@ -40,88 +49,122 @@ class CheckNote:
 
 
 _WELL_FORMED = "These entries are well-formed. This registry doesn't ask the nameservers."
+_NOT_ASKED = "These entries are well-formed. The nameservers are not asked now."
 _NO_NAMESERVERS = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
 
 
-def delegation_members(form: Form) -> dict[str, Any]:
-    """Return the delegation in a form as members of the API."""
+def read_delegation_form(form: Form, fqdn: str) -> PastedDelegation:
+    """Return what a form has pasted for a name."""
+    nameservers, glue, ds_records = (form.get(each, "") for each in FIELDS)
+    return parse_pasted_delegation(nameservers, glue, ds_records, fqdn.lower().removesuffix("."))
+
+
+def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
+    """Return what was pasted as members of the API."""
     return {
-        "nameservers": parse_pasted_nameservers(form.get("nameservers", "")),
-        "glue": parse_pasted_glue(form.get("glue", "")),
-        "ds_records": parse_pasted_ds(form.get("ds_records", "")),
+        "nameservers": list(pasted.nameservers),
+        "glue": list(pasted.glue),
+        "ds_records": list(pasted.ds_records),
     }
 
 
-async def check_delegation(call: PageCall, fqdn: str) -> CheckNote:
+def ignored_lines(pasted: PastedDelegation) -> tuple[str, ...]:
+    """Return a sentence that names the ignored lines; none if there are no such lines."""
+    if not pasted.ignored:
+        return ()
+    named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
+    others = len(pasted.ignored) - IGNORED_MAX
+    more = f", and {plural(others, 'other line')}" if others > 0 else ""
+    return (f"Nothing is taken from {named}{more}.",)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedForm:
+    """A well-formed delegation of a form in canonical form, and the result of its check."""
+
+    delegation: Delegation
+    note: CheckNote
+
+
+async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
     """Check the delegation of a form before it is stored.
 
+    Only queries to its nameservers are limited, not the check of its entries.
+
     Raises:
-        Refusal: an entry is malformed, or too many checks are running.
+        Refusal: an entry is malformed, or any refusal of `plan_delegation` or of `list_subdomains`.
     """
-    members = delegation_members(call.form)
-    if not any(members.values()):
+    pasted = read_delegation_form(call.form, fqdn)
+    planned = Register(
+        fqdn=fqdn,
+        nameservers=pasted.nameservers,
+        glue=tuple(GlueEntry(each["host"], each.get("ipv4"), each.get("ipv6")) for each in pasted.glue),
+        ds_records=pasted.ds_records,
+    )
+    delegation = await call.read("list_subdomains", partial(_read_delegation, planned=planned))
+    note = await _ask_nameservers(call, fqdn, pasted, delegation)
+    return CheckedForm(delegation, replace(note, warnings=(*note.warnings, *ignored_lines(pasted))))
+
+
+async def _ask_nameservers(
+    call: PageCall, fqdn: str, pasted: PastedDelegation, delegation: Delegation
+) -> CheckNote:
+    """Return the result of the queries to the nameservers of a well-formed delegation."""
+    if not delegation.nameservers:
         return _NO_NAMESERVERS
-    try:
-        check = (await call.api("check_delegation", {"fqdn": fqdn, **members})).check
-    except Conflict as refusal:
-        # The API validates the entries before it says that this registry makes no checks.
-        warnings = tuple(refusal.details.get("warnings", ()))
+    if not call.checks_nameservers:
+        warnings = delegation_warnings(delegation)
         return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
+    try:
+        check = (await call.api("check_delegation", {"fqdn": fqdn, **delegation_members(pasted)})).check
+    except (RateLimited, Unavailable) as refusal:
+        return CheckNote("warn", _NOT_ASKED, warnings=(refusal.message,))
     kind, title = _TITLES[check.state]
     return CheckNote(kind, title.format(check.fqdn), tuple(check.findings))
+
+
+def _read_delegation(tx: Tx, call: Call[None, None], *, planned: Register) -> Delegation:
+    return plan_delegation(tx, call.actor(), call.registrant.holder, planned).target.delegation
 
 
 async def check_pasted(call: PageCall) -> Response:
     """Return the errors of each field and the note of the check as JSON, for `delegation.js`."""
     found: dict[str, Any] = {"errors": {name: [] for name in FIELDS}, "note": None}
     try:
-        note = await check_delegation(call, call.form.get("fqdn", ""))
+        note = (await check_delegation(call, call.form.get("fqdn", ""))).note
     except Refusal as refusal:
         for each in refusal.errors:
             name = each.field.partition("[")[0]
             if name in FIELDS:
-                found["errors"][name].append(sentence(each.message.replace("`", "")))
+                found["errors"][name].append(sentence(in_words_of_pages(each.message).replace("`", "")))
+        if not refusal.errors:
+            found["note"] = {"kind": "bad", "title": in_words_of_pages(refusal.message), "lines": []}
         return JSONResponse(found)
-    found["note"] = {"kind": note.kind, "title": note.title, "lines": note.lines}
+    lines = [in_words_of_pages(each).replace("`", "") for each in note.lines]
+    found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
     return JSONResponse(found)
 
 
-def delegation_lines(subdomain: SubdomainShape) -> dict[str, list[str]]:
-    """Return the stored delegation of a name as the lines of the form."""
+def delegation_lines(delegation: SubdomainShape | Delegation) -> dict[str, list[str]]:
+    """Return a delegation in canonical form as the lines of the form."""
     return {
-        "nameservers": list(subdomain.nameservers),
-        "glue": [" ".join(filter(None, (each.host, each.ipv4, each.ipv6))) for each in subdomain.glue],
-        "ds_records": [_ds_line(each) for each in subdomain.ds_records],
+        "nameservers": list(delegation.nameservers),
+        "glue": [" ".join(filter(None, (each.host, each.ipv4, each.ipv6))) for each in delegation.glue],
+        "ds_records": [
+            f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
+            for each in delegation.ds_records
+        ],
     }
-
-
-def _ds_line(record: DsShape | DsRecord) -> str:
-    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
-
-
-def _stored_ds(fqdn: str, text: str) -> str:
-    """Return a DS record, or the DS record of a DNSKEY, in its stored form. Return malformed text unchanged."""
-    try:
-        return _ds_line(parse_ds(fqdn, text))
-    except InvalidDs:
-        return text
 
 
 def changed_fields(
-    fqdn: str, before: dict[str, list[str]], form: Form
+    before: dict[str, list[str]], after: dict[str, list[str]]
 ) -> list[tuple[str, list[str], list[str]]]:
-    """Return the fields that a form changes, each with its removed and its added lines, in their stored form."""
-    members = delegation_members(form)
-    stored = {
-        "nameservers": [each.lower() for each in members["nameservers"]],
-        "glue": [" ".join(each.values()).lower() for each in members["glue"]],
-        "ds_records": [_stored_ds(fqdn, each) for each in members["ds_records"]],
-    }
+    """Return the fields that a form changes, each with its removed and its added lines."""
     found = []
     for name in FIELDS:
-        after = list(dict.fromkeys(stored[name]))
-        if before[name] != after:
-            removed = [each for each in before[name] if each not in after]
-            added = [each for each in after if each not in before[name]]
+        if before[name] != after[name]:
+            removed = [each for each in before[name] if each not in after[name]]
+            added = [each for each in after[name] if each not in before[name]]
             found.append((name, removed, added))
     return found

@@ -10,6 +10,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from sublet.subdomains.api import AvailabilityShape
+from sublet.web.wording import in_words_of_pages
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
 _CODE = re.compile(r"`([^`]+)`")
@@ -34,7 +35,7 @@ _PERSONAL_PAGES = {
 _ABBREVIATION = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
 _FIELD_LABELS = {
     "fqdn": "Name",
-    "registration_mode": "Mode",
+    "registration_mode": "Plan",
     "coupon_code": "Coupon",
     "max_credits": "Highest price",
     "ds_records": "DS records",
@@ -114,9 +115,11 @@ def message(context: Context, text: str) -> Markup:
     def link(found: re.Match[str]) -> str:
         first = found[1].split("/")[1]
         path = context["url"](_PAGES[first]) if first in _PAGES else _PERSONAL_PAGES.get(first)
-        return f'<a href="{path}">this page</a>' if path else found[0]
+        begins = found.string[: found.start()].rstrip().endswith((".", "?", "!")) or found.start() == 0
+        return f'<a href="{path}">{"This" if begins else "this"} page</a>' if path else found[0]
 
-    return Markup(_OPERATION.sub(link, _CODE.sub(r"<code>\1</code>", str(escape(text)))))  # noqa: S704 - it is escaped
+    shown = _CODE.sub(r"<code>\1</code>", str(escape(in_words_of_pages(text))))
+    return Markup(_OPERATION.sub(link, shown))  # noqa: S704 - it is escaped
 
 
 def field_name(name: str) -> str:

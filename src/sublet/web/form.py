@@ -52,7 +52,7 @@ async def read_form(request: Request) -> Form:
         InvalidRequest: `parse_form` refuses the body.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
-        raise InvalidRequest("The request isn't a form of a browser. Send the form of the page.")
+        raise InvalidRequest("This isn't a form of a page. Open the page again, and fill it in there.")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
@@ -60,11 +60,11 @@ async def read_form(request: Request) -> Form:
                 body += piece
                 if len(body) > BODY_MAX_BYTES:
                     raise PayloadTooLarge(
-                        f"The form is too long. Send {BODY_MAX_BYTES} bytes at most.",
+                        f"The form is too long. It may have {BODY_MAX_BYTES} bytes.",
                         details={"limit_bytes": BODY_MAX_BYTES},
                     )
     except TimeoutError:
-        raise InvalidRequest("The form did not arrive in time. Send it again.") from None
+        raise InvalidRequest("The form did not arrive in time. Try again.") from None
     return parse_form(bytes(body))
 
 
@@ -79,7 +79,7 @@ def parse_form(body: bytes) -> Form:
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX
         )
     except ValueError:
-        raise InvalidRequest("The form can't be read. Open the page again, and send it from there.") from None
+        raise InvalidRequest("The form can't be read. Open the page again, and fill it in there.") from None
     if any("\x00" in name or "\x00" in value for name, value in pairs):
         raise InvalidRequest("The form contains a NUL character. Remove it.")
     return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])

@@ -9,7 +9,7 @@ from sublet.automatic_ds.api import AutomaticDsShape
 from sublet.automatic_ds.api import answer_of as automatic_ds_answer
 from sublet.automatic_ds.view_automatic_ds import automatic_ds_of
 from sublet.db import Tx
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound, ValidationFailed
+from sublet.errors import NotFound, PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.due_checks import is_checked
@@ -23,24 +23,28 @@ from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.subdomains.transfers.api import TransferShape, pending_offer_of
 from sublet.web.delegation_form import (
+    CheckedForm,
     changed_fields,
     check_delegation,
     delegation_lines,
     delegation_members,
+    read_delegation_form,
 )
+from sublet.web.drawing import draw_timeline
 from sublet.web.filters import without_code
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
+from sublet.web.sign_in import sign_in_again
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
 
+PERSONAL = "personal"
+"""The value of the user, and not an organization, in the form that moves a name."""
 _NOT_STORED = "The change is not stored"
-_ONLY_REMOVED = (
-    "The records are removed, but the nameservers are not stored. Correct the form, and send it again"
-)
+_ONLY_REMOVED = "The records are removed, but the nameservers are not stored. Correct the form, and try again"
 
 
 async def show(call: PageCall) -> Response:
@@ -51,6 +55,7 @@ async def show(call: PageCall) -> Response:
     actions = timeline.allowed_actions if "subdomains:write" in call.scopes else ()
     is_published = subdomain.status == "active" and "published" in call.request.query_params
     points = bool(subdomain.nameservers or shown.records)
+    is_new = not points and "update_nameservers" in actions
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
     return call.render(
         "name",
@@ -58,12 +63,15 @@ async def show(call: PageCall) -> Response:
         progress=is_being_published and points and subdomain.status != "trashed",
         is_published=is_published,
         actions=actions,
-        is_new=shown.can_have_records and not points and "update_nameservers" in actions,
+        is_new=is_new,
+        presets=await find_presets(call, excluded_fqdn=subdomain.fqdn) if is_new else [],
+        etag=_etag(subdomain),
         records=shown.records,
         can_have_records=shown.can_have_records,
         warnings=timeline.warnings,
         when={each.event: each.at for each in events if not each.past},
-        past=[each for each in events if each.past][::-1],
+        past=[each for each in events if each.past],
+        drawing=draw_timeline(events, call.shared.calls.context.db.now()),
         ahead=[each for each in events if not each.past],
         lines=delegation_lines(subdomain),
         usage=shown.usage,
@@ -136,12 +144,17 @@ async def show_delegation(call: PageCall) -> Response:
 
 async def show_nameservers(call: PageCall) -> Response:
     """Show the form for nameservers, glue and DS records."""
+    if asked := sign_in_again(call):
+        return asked
     subdomain = await _find(call)
     return await _render_nameservers(call, subdomain, etag=_etag(subdomain))
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show what the form changes. With the confirmation, change the delegation."""
+    """Show what the form changes. With the confirmation, change the delegation.
+
+    Well-formed nameservers that replace nothing need no confirmation, unless their check says something.
+    """
     subdomain = await _find(call)
     etag = call.form.get("etag", "")
     if call.form.is_on("apply"):
@@ -150,19 +163,26 @@ async def change_nameservers(call: PageCall) -> Response:
     if call.form.is_on("check"):
         note = None
         try:
-            note = await check_delegation(call, subdomain.fqdn)
+            note = (await check_delegation(call, subdomain.fqdn)).note
         except Refusal as refusal:
             call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
-    if not call.form.is_on("confirm"):
-        return await _show_changes(call, subdomain, etag)
     records, _ = await stored_records(call)
+    if not call.form.is_on("confirm"):
+        try:
+            checked = await check_delegation(call, subdomain.fqdn)
+        except Refusal as refusal:
+            call.refusal = refusal
+            return await _render_nameservers(call, subdomain, etag=etag)
+        replaces_nothing = not records and not subdomain.nameservers
+        if not (replaces_nothing and checked.delegation.nameservers and checked.note.kind == "good"):
+            return await _show_changes(call, subdomain, checked, records, etag)
     if records:
         # The tag of the name changes with its records, and no one else can set nameservers before them.
         etag = ""
         tag = call.form.get("records_etag", "")
         await call.api("replace_records", {"records": []}, fqdn=subdomain.fqdn, if_match=tag)
-    members = delegation_members(call.form)
+    members = delegation_members(read_delegation_form(call.form, subdomain.fqdn))
     try:
         done = await call.api("update_nameservers", members, fqdn=subdomain.fqdn, if_match=etag)
     except Refusal as refusal:
@@ -176,21 +196,14 @@ async def change_nameservers(call: PageCall) -> Response:
     return call.redirect(f"/names/{subdomain.fqdn}", sentences, is_warning=bool(others))
 
 
-async def _show_changes(call: PageCall, subdomain: SubdomainShape, etag: str) -> Response:
-    """Show the changes in the form and the result of a check, or the errors of malformed entries."""
-    note = None
-    try:
-        note = await check_delegation(call, subdomain.fqdn)
-    except ValidationFailed as refusal:
-        call.refusal = refusal
-        return await _render_nameservers(call, subdomain, etag=etag)
-    except Refusal:  # Too many checks run at once. The API checks the change itself when it is confirmed.
-        pass
-    changed = changed_fields(subdomain.fqdn, delegation_lines(subdomain), call.form)
-    records, _ = await stored_records(call)
+async def _show_changes(
+    call: PageCall, subdomain: SubdomainShape, checked: CheckedForm, records: list[str], etag: str
+) -> Response:
+    """Show the changes in the form, and the result of their check."""
+    changed = changed_fields(delegation_lines(subdomain), delegation_lines(checked.delegation))
     if records and changed:
         changed.append(("records", records, []))
-    return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=note)
+    return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=checked.note)
 
 
 async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
@@ -244,6 +257,8 @@ async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
 
 async def show_delete(call: PageCall) -> Response:
     """Show the form that asks to confirm the deletion."""
+    if asked := sign_in_again(call):
+        return asked
     return call.render("delete", name=await _find(call))
 
 
@@ -279,15 +294,34 @@ async def check_health(call: PageCall) -> Response:
 
 async def show_transfer(call: PageCall) -> Response:
     """Show the form that offers the name to another person."""
+    if asked := sign_in_again(call):
+        return asked
     return call.render("transfer", name=await _find(call))
 
 
 async def transfer(call: PageCall) -> Response:
-    """Offer the name to another person."""
+    """Offer the name to another person, or move it to another organization of the user, or to the user."""
     subdomain = await _find(call)
+    if holder := call.form.text("holder"):
+        return await _move(call, subdomain, None if holder == PERSONAL else call.form.number("holder"))
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
+
+
+async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int | str | None) -> Response:
+    """Offer the name to the user's own address, and accept it for another holder. A refusal leaves no offer behind."""
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    if isinstance(organization_id, str):
+        raise NotFound("There is no such organization. Choose one of yours.")
+    other = await call.acting_for(organization_id)
+    offer = (await call.api("push", {"to": call.registrant.user.email}, fqdn=subdomain.fqdn)).transfer
+    try:
+        await other.api("accept", id=str(offer.id))
+    except Refusal:
+        await call.api("withdraw", id=str(offer.id))
+        raise
+    return other.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} is moved.")
 
 
 async def withdraw(call: PageCall) -> Response:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -24,6 +24,7 @@ from sublet.operations.client import Client, is_from_site, origin_refusal
 from sublet.operations.client_address import address_key
 from sublet.operations.operation import Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
+from sublet.web.waiting import NOTHING_WAITS, Waiting
 
 ReadT = TypeVar("ReadT")
 MESSAGE_COOKIE = "__Host-sublet_message"
@@ -98,6 +99,7 @@ class PageCall:
     organization_id: int | None = None
     memberships: Sequence[Membership] = ()
     """The organizations for which the user may act, shown in the head of the page."""
+    waiting: Waiting = NOTHING_WAITS
     form: Form = field(default_factory=Form)
     refusal: Refusal | None = None
     """The refusal that the page shows, and whose status it has."""
@@ -182,6 +184,17 @@ class PageCall:
         await calls.admit(operation, self.registrant, sent)
         return await calls.context.db.read(function, self.as_call())
 
+    async def acting_for(self, organization_id: int | None) -> "PageCall":
+        """Return this request acting for another organization of the user, or for the user.
+
+        Raises:
+            Refusal: any of `authenticate_session`.
+        """
+        registrant = await self.shared.calls.authenticate_session(
+            self.client, self.headers, self.failure_limits, organization_id
+        )
+        return replace(self, registrant=registrant, organization_id=organization_id)
+
     def as_call(self) -> Call[None, None]:
         """Return this request as operations take it, with the parameters of the page's path."""
         assert self.registrant is not None, "the page needs a session"  # noqa: S101
@@ -204,10 +217,13 @@ class PageCall:
         """Return these parameters of the query; a missing one is empty."""
         return {name: self.request.query_params.get(name, "") for name in names}
 
-    async def find_page(self, name: str, filters: Mapping[str, str]) -> Any:
-        """Return the answer of an operation that lists. Return None if it refuses the filters, and show the refusal on the page."""
+    async def find_page(self, name: str, filters: Mapping[str, str], *, limit: int = PAGE_LIMIT) -> Any:
+        """Return the answer of an operation that lists.
+
+        Return None if it refuses the filters, and show the refusal on the page.
+        """
         try:
-            return await self.api(name, query={**filters, "limit": PAGE_LIMIT})
+            return await self.api(name, query={**filters, "limit": limit})
         except Refusal as refusal:
             self.refusal = refusal
             return None
@@ -221,7 +237,9 @@ class PageCall:
             OriginRefused: the form comes from another site, or its token isn't of this session.
         """
         if is_from_site(self.client.fields, self.client.site) is False:
-            raise OriginRefused("Another site sent this form. Open the page here, and send it from there.")
+            raise OriginRefused(
+                "This form comes from another site. Open the page here, and fill it in there."
+            )
         secret = self.client.session_secret()
         if self.page.is_open or secret is None:
             return
@@ -234,6 +252,11 @@ class PageCall:
         session = self.registrant.session if self.registrant is not None else None
         now = self.shared.calls.context.db.now()
         return session is not None and now - session.signed_in_at > RECENT_SIGN_IN
+
+    @property
+    def checks_nameservers(self) -> bool:
+        """True if this registry asks the nameservers of names."""
+        return self.shared.calls.context.checker is not None
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -263,9 +286,14 @@ class PageCall:
             return HTMLResponse(page, status)
         return HTMLResponse(page, status_of(type(refusal)), refusal_headers(refusal))
 
-    def redirect(self, path: str, message: str = "", *, is_warning: bool = False) -> Response:
-        """Redirect to another page after an accepted form. That page shows the message once."""
-        response = RedirectResponse(self.url(path), 303)
+    def redirect(
+        self, path: str, message: str = "", *, is_warning: bool = False, is_personal: bool = False
+    ) -> Response:
+        """Redirect to another page after an accepted form. That page shows the message once.
+
+        Pass `is_personal=True` for a page that organizations don't have.
+        """
+        response = RedirectResponse(path if is_personal else self.url(path), 303)
         if message:
             text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
             response.headers.append(

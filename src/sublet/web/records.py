@@ -29,9 +29,7 @@ RECORDS_OPERATIONS = (
     "update_nameservers",
 )
 _NOT_STORED = "The records are not stored"
-_ONLY_REMOVED = (
-    "The nameservers are removed, but the records are not stored. Correct the form, and send it again"
-)
+_ONLY_REMOVED = "The nameservers are removed, but the records are not stored. Correct the form, and try again"
 _AT_YOUR_HOST = "Now enter {} as the custom domain at your web host."
 
 

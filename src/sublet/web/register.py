@@ -7,10 +7,17 @@ from starlette.responses import Response
 
 from sublet.errors import Refusal
 from sublet.platform_domains.api import PlatformDomainShape
-from sublet.web.delegation_form import CheckNote, check_delegation, delegation_members
+from sublet.subdomains.api import AvailabilityShape
+from sublet.web.delegation_form import (
+    CheckNote,
+    check_delegation,
+    delegation_members,
+    ignored_lines,
+    read_delegation_form,
+)
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
-from sublet.web.start import DOMAINS_MAX, find_availability
+from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split_name, suggest_names
 
 
 async def show(call: PageCall, note: CheckNote | None = None) -> Response:
@@ -18,16 +25,20 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
     fqdn = _requested_name(call)
     domains = await _find_domains(call)
     availability = None
+    suggested: list[AvailabilityShape] = []
     if fqdn:
         try:
             availability = await find_availability(call, fqdn)
         except Refusal as refusal:
             call.refusal = call.refusal or refusal
+        if (availability is None or not is_available(availability)) and call.request.method == "GET":
+            suggested = await suggest_names(call, *split_name(fqdn, domains), domains)
     return call.render(
         "register",
         domains=domains,
         fqdn=fqdn,
         availability=availability,
+        suggested=suggested,
         can_have_records=_can_have_records(domains, fqdn),
         usage=(await call.api("free_subdomains")).usage,
         credit_balance=(await call.api("credits")).credit_balance,
@@ -43,19 +54,21 @@ async def send(call: PageCall) -> Response:
         apply_preset(form)
         return await show(call)
     if form.is_on("check"):
-        return await show(call, await check_delegation(call, _requested_name(call)))
+        return await show(call, (await check_delegation(call, _requested_name(call))).note)
+    pasted = read_delegation_form(form, _requested_name(call))
     members: dict[str, Any] = {
         "fqdn": _requested_name(call),
         "registration_mode": form.text("registration_mode"),
         "coupon_code": form.text("coupon_code"),
-        **delegation_members(form),
+        **delegation_members(pasted),
         **confirmation(call),
     }
     done = await call.api("register", members)
     path, name = f"/names/{done.subdomain.fqdn}", done.subdomain
     if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
         path += "/records"
-    return call.redirect(path, f"{name.fqdn} is yours.")
+    ignored = ignored_lines(pasted)
+    return call.redirect(path, " ".join((f"{name.fqdn} is yours.", *ignored)), is_warning=bool(ignored))
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:

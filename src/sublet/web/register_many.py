@@ -133,7 +133,7 @@ def price_names(
             yield Row(each.fqdn, text=f"All {usage.limit} free names are in use")
         elif offer is None:
             offered = ", ".join(mode.mode for mode in each.modes)
-            yield Row(each.fqdn, text=f"Not on offer in the mode {wanted}, only in {offered}")
+            yield Row(each.fqdn, text=f"Not on offer in the plan {wanted}, only in {offered}")
         elif offer.price_credits > balance:
             text = f"It costs {credits_(offer.price_credits)}, and the names before it leave you {credits_(balance)}"
             yield Row(each.fqdn, text=text)
@@ -147,7 +147,7 @@ async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
     members = {
         "fqdn": fqdn,
         "registration_mode": mode,
-        "nameservers": parse_pasted_nameservers(call.form.get("nameservers", "")),
+        "nameservers": list(parse_pasted_nameservers(call.form.get("nameservers", "")).values),
         "confirm": True,
         "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
     }

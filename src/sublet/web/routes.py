@@ -4,6 +4,7 @@ from sublet.operations.operation import DOCS_PATH
 from sublet.web import (
     about,
     delegation_form,
+    many_names,
     name,
     names,
     programs,
@@ -42,7 +43,7 @@ _OVERVIEW = (
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
     Page("/about/{fqdn}", about.show, is_open=True, operations=("rdap_domain",)),
-    Page("/signup", sign_up.show, sign_up.send_code, is_open=True, operations=("challenge", "sign_up")),
+    Page("/signup", sign_up.show, is_open=True),
     Page(
         "/signup/confirm",
         sign_up.show_link,
@@ -55,16 +56,27 @@ PAGES: tuple[Page, ...] = (
         sign_in.show,
         sign_in.send_code,
         is_open=True,
-        operations=("request_sign_in", "challenge_passkey", "confirm_passkey"),
+        # Scripts of this page solve the challenge, and use the passkey.
+        operations=("challenge", "sign_up", "request_sign_in", "challenge_passkey", "confirm_passkey"),
     ),
     Page(
-        "/signin/code", sign_in.show_code, sign_in.enter_code, is_open=True, operations=("confirm_sign_in",)
+        "/signin/code",
+        sign_in.show_code,
+        sign_in.enter_code,
+        is_open=True,
+        operations=("confirm_sign_in", "confirm_sign_up"),
     ),
     Page(
         "/signin/confirm", sign_in.show_link, sign_in.use_link, is_open=True, operations=("confirm_sign_in",)
     ),
     Page("/signout", post=sign_in.sign_out, is_personal=True, operations=("end_session",)),
     Page("/names", names.show_list, operations=("list_subdomains",)),
+    Page(
+        "/names/many",
+        many_names.show,
+        many_names.send,
+        operations=("list_subdomains", "update_nameservers", "set_auto_renew", "delete"),
+    ),
     Page(
         "/register",
         register.show,
@@ -74,7 +86,11 @@ PAGES: tuple[Page, ...] = (
             *("check_delegation", "register"),
         ),
     ),
-    Page("/delegation-check", post=delegation_form.check_pasted, operations=("check_delegation",)),
+    Page(
+        "/delegation-check",
+        post=delegation_form.check_pasted,
+        operations=("list_subdomains", "check_delegation"),
+    ),
     Page(_NAME, name.show, operations=_OVERVIEW),
     Page(
         "/register/many",
@@ -118,7 +134,12 @@ PAGES: tuple[Page, ...] = (
     Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.NAME_OPERATIONS, "renew")),
     Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.NAME_OPERATIONS, "restore")),
     Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.NAME_OPERATIONS, "delete")),
-    Page(f"{_NAME}/transfer", name.show_transfer, name.transfer, operations=(*name.NAME_OPERATIONS, "push")),
+    Page(
+        f"{_NAME}/transfer",
+        name.show_transfer,
+        name.transfer,
+        operations=(*name.NAME_OPERATIONS, "push", "accept", "withdraw"),
+    ),
     Page(f"{_NAME}/withdraw", name.show, name.withdraw, operations=(*_OVERVIEW, "withdraw")),
     Page(f"{_NAME}/retry", name.show, name.retry, operations=(*_OVERVIEW, "retry")),
     Page(f"{_NAME}/auto-renew", name.show, name.set_auto_renew, operations=(*_OVERVIEW, "set_auto_renew")),

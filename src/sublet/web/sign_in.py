@@ -1,9 +1,12 @@
-"""Sign in by a mailed code or link, and sign out."""
+"""One form to sign in and to open an account, by a mailed code or link or by a passkey; and the sign-out."""
 
-from urllib.parse import quote, unquote
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.responses import Response
 
+from sublet.errors import RateLimited, ValidationFailed
+from sublet.sign_up.sign_up import PAUSE
 from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 
 START_PATH = "/names"
@@ -14,33 +17,74 @@ NEXT_SECONDS = 900
 
 
 async def show(call: PageCall) -> Response:
-    """Show the form for the address. With `again` a signed-in browser gets it too, because some actions need a recent sign-in."""
+    """Show the form for the address.
+
+    With `again` a signed-in browser gets it too, because some actions need a recent sign-in.
+    """
     if call.registrant is not None and call.refusal is None and not call.request.query_params.get("again"):
         return call.redirect(next_path(call))
     return call.render("sign_in", next=next_path(call))
 
 
 async def send_code(call: PageCall) -> Response:
-    """Mail a code, and show the form for it."""
-    sent = await call.api("request_sign_in", {"email": call.form.text("email")})
-    response = call.render("sign_in_code", sent=sent.message, next=next_path(call))
+    """Mail a code, and show the form for it. Another code to the same address needs a pause."""
+    waits = _seconds_left(call)
+    if not waits:
+        await _mail_code(call)
+    now = call.shared.calls.context.db.now()
+    sent_at = call.form.get("sent_at", "") if waits else str(int(now.timestamp()))
+    response = _render_code_form(call, sent_at=sent_at, is_too_soon=waits > 0)
     kept = f"{NEXT_COOKIE}={quote(next_path(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
     response.headers.append("set-cookie", kept)
     return response
 
 
+async def _mail_code(call: PageCall) -> None:
+    """Mail a code that signs in, or that opens an account if the address has none and sign-ups are open.
+
+    Both requests answer alike, whether the address has an account or not. An address that can't open an account may
+    have one, and a network that opens too many accounts may sign in.
+    """
+    email = call.form.text("email")
+    if call.registrant is None and call.shared.calls.context.settings.signup == "open":
+        members = {"email": email, "name": (email or "").partition("@")[0]}
+        if challenge := call.form.text("challenge"):
+            members["challenge"] = challenge
+        try:
+            await call.api("sign_up", members, is_guess=False)
+        except (RateLimited, ValidationFailed):
+            pass
+        else:
+            return
+    await call.api("request_sign_in", {"email": email})
+
+
 async def show_code(call: PageCall) -> Response:
-    """Show the form for the code after a refusal. A reload has lost the address, so it is redirected to the form for the address."""
+    """Show the form for the code after a refusal.
+
+    A reload has lost the address, so it is redirected to the form for the address.
+    """
     if call.refusal is None:
         return call.redirect("/signin")
-    return call.render("sign_in_code", sent="", next=next_path(call))
+    return _render_code_form(call, sent_at=call.form.get("sent_at", ""))
 
 
 async def enter_code(call: PageCall) -> Response:
-    """Sign the browser in with the code."""
+    """Sign the browser in with the code, or open the account."""
     members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
-    await call.api("confirm_sign_in", members)
+    try:
+        await call.api("confirm_sign_in", members, is_guess=False)
+    except ValidationFailed:
+        opened = await call.api("confirm_sign_up", members)
+        return show_opened(call, opened, next_path(call))
     return call.redirect(next_path(call), "You are signed in.")
+
+
+def show_opened(call: PageCall, opened: object, path: str) -> Response:
+    """Redirect a new user to the page that the browser asked for, or show what to do first."""
+    if path != START_PATH:
+        return call.redirect(path, "Your account is open, and you are signed in.")
+    return call.render("sign_up_done", done=opened, organization=None)
 
 
 async def show_link(call: PageCall) -> Response:
@@ -51,8 +95,7 @@ async def show_link(call: PageCall) -> Response:
 async def use_link(call: PageCall) -> Response:
     """Sign the browser in with the link."""
     await call.api("confirm_sign_in", {"token": call.form.get("token", "")})
-    kept = unquote(call.request.cookies.get(NEXT_COOKIE, ""))
-    return call.redirect(_local_path(kept), "You are signed in.")
+    return call.redirect(kept_path(call), "You are signed in.")
 
 
 async def sign_out(call: PageCall) -> Response:
@@ -61,9 +104,48 @@ async def sign_out(call: PageCall) -> Response:
     return call.redirect("/", "You are signed out.")
 
 
+def sign_in_again(call: PageCall) -> Response | None:
+    """Return a redirect to the sign-in and back if that of the browser is too old for a sensitive form, or None."""
+    if not call.has_old_sign_in or call.refusal is not None:
+        return None
+    asked, its_query = call.request.url.path, call.request.url.query
+    query = urlencode({"again": "yes", "next": f"{asked}?{its_query}" if its_query else asked})
+    return call.redirect(f"/signin?{query}", is_personal=True)
+
+
 def next_path(call: PageCall) -> str:
-    """Return the path that the browser requested before it was redirected to the sign-in. Paths of other sites are ignored."""
+    """Return the path that the browser requested before it was redirected to the sign-in.
+
+    Paths of other sites are ignored.
+    """
     return _local_path(call.form.get("next") or call.request.query_params.get("next", ""))
+
+
+def kept_path(call: PageCall) -> str:
+    """Return the path in the cookie of the browser that requested the mail, for the link in the mail."""
+    return _local_path(unquote(call.request.cookies.get(NEXT_COOKIE, "")))
+
+
+def _render_code_form(call: PageCall, *, sent_at: str, is_too_soon: bool = False) -> Response:
+    return call.render(
+        "sign_in_code",
+        next=next_path(call),
+        sent_at=sent_at,
+        seconds_left=_seconds_left(call, sent_at),
+        is_too_soon=is_too_soon,
+    )
+
+
+def _seconds_left(call: PageCall, sent_at: str = "") -> int:
+    """Return the seconds until this browser may request another code, by the time at which it requested the last one.
+
+    Requests of other browsers for the address don't count here: they are nothing that this browser may know.
+    """
+    text = sent_at or call.form.get("sent_at", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return 0
+    passed = call.shared.calls.context.db.now() - datetime.fromtimestamp(int(text), UTC)
+    return int((PAUSE - passed).total_seconds()) + 1 if timedelta(0) <= passed < PAUSE else 0
 
 
 def _local_path(asked: str) -> str:

@@ -1,44 +1,34 @@
-"""The pages that open an account, with a code or a link from a sign-up, an operator's invitation, or an invitation to an organization."""
+"""The page of the link in a mail: it opens an account, or accepts an invitation to an organization."""
+
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal, ValidationFailed
+from sublet.errors import ValidationFailed
+from sublet.organizations.view_invitation import view_invitation
 from sublet.web.page import PageCall
-from sublet.web.sign_in import next_path
+from sublet.web.sign_in import kept_path, next_path, show_opened
 
 
 async def show(call: PageCall) -> Response:
-    """Show the form for name and address."""
-    return call.render("sign_up", next=next_path(call))
-
-
-async def send_code(call: PageCall) -> Response:
-    """Mail a code, and show the form for it."""
-    members = {"email": call.form.text("email"), "name": call.form.text("name")}
-    if challenge := call.form.text("challenge"):
-        members["challenge"] = challenge
-    sent = await call.api("sign_up", members)
-    return call.render("sign_up_code", sent=sent.message, next=next_path(call))
+    """Redirect to the form that signs in and opens accounts."""
+    return call.redirect(f"/signin?{urlencode({'next': next_path(call)})}")
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show a button that confirms. Mail programs follow links, so the link alone must change nothing."""
-    return call.render("sign_up_link", link_token=call.request.query_params.get("token", ""))
+    """Show what the link does, and a button that does it. Mail programs follow links, so the link alone must change nothing."""
+    token = call.request.query_params.get("token", "")
+    invitation = await call.shared.calls.context.db.read(view_invitation, token)
+    return call.render("sign_up_link", link_token=token, invitation=invitation)
 
 
 async def confirm(call: PageCall) -> Response:
-    """Open the account, or accept the invitation to an organization, and show the first token."""
-    if "token" not in call.form:
-        members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
-        try:
-            opened = await call.api("confirm_sign_up", members)
-        except Refusal as refusal:
-            call.refusal = refusal
-            return call.render("sign_up_code", sent="", next=next_path(call))
-        return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
+    """Open the account, or accept the invitation to an organization."""
+    token = call.form.get("token", "")
     try:
-        opened = await call.api("confirm_sign_up", {"token": call.form["token"]}, is_guess=False)
-        return call.render("sign_up_done", done=opened, organization=None, next=next_path(call))
-    except ValidationFailed:  # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a failure.
-        accepted = await call.api("accept_invitation", {}, code=call.form["token"])
-    return call.render("sign_up_done", done=accepted, organization=accepted.organization, next="")
+        opened = await call.api("confirm_sign_up", {"token": token}, is_guess=False)
+    except ValidationFailed:
+        # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a failure.
+        accepted = await call.api("accept_invitation", {}, code=token)
+        return call.render("sign_up_done", done=accepted, organization=accepted.organization)
+    return show_opened(call, opened, kept_path(call))

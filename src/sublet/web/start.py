@@ -1,13 +1,18 @@
 """The start page, open to all: the offers, and the search for available names."""
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.responses import Response
 
-from sublet.errors import Refusal
+from sublet.errors import Refusal, ValidationFailed
+from sublet.platform_domains.api import PlatformDomainShape
 from sublet.subdomains.api import AvailabilityShape
 from sublet.web.page import PageCall
+from sublet.web.suggestions import suggest_labels
 
+SUGGESTIONS_MAX = 3
 DOMAINS_MAX = 20
 """The maximum number of platform domains in a search."""
 
@@ -17,13 +22,45 @@ async def show(call: PageCall) -> Response:
     wanted = call.request.query_params.get("q", "").strip().lower()
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     found: list[AvailabilityShape] = []
+    suggested: list[AvailabilityShape] = []
     if wanted:
-        names = [wanted] if "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
+        label, typed = split_name(wanted, domains)
+        names = [wanted] if typed or "." in wanted else [f"{wanted}.{each.domain}" for each in domains]
         try:
             found = await asyncio.gather(*(find_availability(call, fqdn) for fqdn in names))
         except Refusal as refusal:
             call.refusal = refusal
-    return call.render("start", domains=domains, wanted=wanted, found=found)
+        if not any(is_available(each) for each in found):
+            suggested = await suggest_names(call, label, typed, domains)
+    return call.render("start", domains=domains, wanted=wanted, found=found, suggested=suggested)
+
+
+def split_name(name: str, domains: Sequence[PlatformDomainShape]) -> tuple[str, str]:
+    """Return the label and the platform domain of a name. The platform domain is empty if the name has none."""
+    for each in domains:
+        if name.endswith(f".{each.domain}"):
+            return name.removesuffix(f".{each.domain}"), each.domain
+    return name, ""
+
+
+async def suggest_names(
+    call: PageCall, label: str, domain: str, domains: Sequence[PlatformDomainShape]
+) -> list[AvailabilityShape]:
+    """Return available names like a text, under a platform domain, which is the first open one by default."""
+    domain = domain or next((each.domain for each in domains if each.registration_open), "")
+    found: list[AvailabilityShape] = []
+    for each in suggest_labels(label) if domain else ():
+        with suppress(ValidationFailed):
+            availability = await find_availability(call, f"{each}.{domain}")
+            found += [availability] if is_available(availability) else []
+        if len(found) == SUGGESTIONS_MAX:
+            break
+    return found
+
+
+def is_available(availability: AvailabilityShape) -> bool:
+    """True if the name can be registered, perhaps with more credits."""
+    return bool(availability.available or availability.modes)
 
 
 async def find_availability(call: PageCall, fqdn: str) -> AvailabilityShape:

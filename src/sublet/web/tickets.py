@@ -56,7 +56,7 @@ async def reply(call: PageCall) -> Response:
     """Reply to a ticket."""
     number = call.parameters["id"]
     await call.api("reply", {"message": call.form.text("message")}, id=number)
-    return call.redirect(f"/tickets/{number}", "Your reply is sent.")
+    return call.redirect(f"/tickets/{number}", "Your reply is stored.")
 
 
 async def _complete_name(call: PageCall, typed: str | None) -> str | None:

@@ -10,6 +10,7 @@ from sublet.accounts.tokens.rotate import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECON
 from sublet.restrictions import SCOPES
 from sublet.web.form import Form
 from sublet.web.page import PageCall
+from sublet.web.sign_in import sign_in_again
 
 SCOPE_WORDS = {
     "account:read": "See the account, its credits and payments",
@@ -40,6 +41,8 @@ async def show_list(call: PageCall) -> Response:
 
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new token."""
+    if asked := sign_in_again(call):
+        return asked
     ticked = list(SCOPES_DEFAULT) if call.refusal is None else call.form.lists.get("scopes", [])
     until = _day(_now() + LIFE_DEFAULT)
     return call.render("token_new", scopes=_scopes(), ticked=ticked, until=until, latest=latest_day())

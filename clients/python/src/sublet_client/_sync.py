@@ -2065,9 +2065,9 @@ class SignUpMethods:
     def start(self, email: str, name: str, *, challenge: str | None = None) -> CodeSentAnswer:
         """Open an account: get a code by mail.
 
-        Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the
-        address has an account. `challenge` is the solution of a challenge; without it fewer sign-ups are
-        accepted from a network.
+        Mails a code of six digits and a link, valid for 15 minutes. If the address has an account already,
+        they sign in (POST /auth/sessions/confirm). The answer doesn't tell it. `challenge` is the solution
+        of a challenge; without it fewer sign-ups are accepted from a network.
 
         Args:
             email: The address that gets the code.

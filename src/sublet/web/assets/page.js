@@ -1,6 +1,17 @@
-// On every page: focuses the refusal or the price, and disables the buttons of a form that was sent.
+// On every page: focuses the first wrong field, the refusal or the price, closes menus, and disables the buttons of a form that was sent.
 const refused = document.getElementById("refused")
-if (refused) refused.focus()
+const wrong = document.querySelector("[aria-invalid]:is(input, textarea, select)")
+if (wrong ?? refused) (wrong ?? refused).focus()
+
+function closeMenus(except) {
+    for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(except)) menu.open = false
+}
+addEventListener("click", (event) => closeMenus(event.target))
+addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return
+    document.querySelector(".menu[open] summary")?.focus()
+    closeMenus(null)
+})
 
 for (const form of document.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", () => {
@@ -17,3 +28,13 @@ addEventListener("pageshow", (event) => {
 
 const quote = document.getElementById("quote")
 if (quote && !refused) quote.focus()
+
+// Shows instants in the reader's own time zone. The title keeps UTC.
+const local = new Intl.DateTimeFormat("sv-SE", {dateStyle: "short", timeStyle: "short"})
+const zone = new Intl.DateTimeFormat("en", {timeZoneName: "short"})
+for (const time of document.querySelectorAll("time")) {
+    if (!time.textContent.endsWith(" UTC")) continue
+    const at = new Date(time.dateTime)
+    time.title = time.textContent
+    time.textContent = `${local.format(at)} ${zone.formatToParts(at).find((part) => part.type === "timeZoneName").value}`
+}

@@ -1,0 +1,133 @@
+"""Do one thing with several names that were chosen in the list: nameservers, automatic renewal, trash, or a file."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from sublet.errors import Refusal, SignInRequired
+from sublet.subdomains.shapes import SubdomainShape
+from sublet.web.filters import sentence
+from sublet.web.page import LISTED_MAX, PageCall
+from sublet.web.pasted import parse_pasted_nameservers
+from sublet.web.presets import apply_preset, find_presets
+from sublet.web.sign_in import sign_in_again
+
+T = TypeVar("T")
+CHOSEN_MAX = 50
+"""The maximum number of chosen names."""
+CONCURRENCY = 5
+"""The number of concurrent changes. Each may wait for its publication."""
+ACTIONS = {
+    "nameservers": "Set nameservers",
+    "auto-renew": "Set automatic renewal",
+    "trash": "Move to the trash",
+    "export": "Download as a file",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult:
+    """The result of a change of one name, as a text."""
+
+    fqdn: str
+    text: str
+    is_done: bool
+
+
+async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response:
+    """Show the form of an action for the chosen names, or the results, or return the file."""
+    action = str(call.form.get("do") or call.request.query_params.get("do", ""))
+    chosen = (call.form.lists.get("fqdn") or call.request.query_params.getlist("fqdn"))[:CHOSEN_MAX]
+    if action not in ACTIONS or not chosen:
+        return call.redirect("/names", "Choose names and what to do with them.", is_warning=True)
+    if action == "export":
+        return _file_of(await _find(call, chosen))
+    if asked := sign_in_again(call):
+        return asked
+    return call.render(
+        "names_many",
+        action=action,
+        title=ACTIONS[action],
+        chosen=chosen,
+        back=f"{call.url('/names/many')}?{urlencode({'do': action, 'fqdn': chosen}, doseq=True)}",
+        results=results,
+        presets=await find_presets(call) if action == "nameservers" else [],
+    )
+
+
+async def send(call: PageCall) -> Response:
+    """Change each of the chosen names, and show the results."""
+    if call.form.is_on("apply"):
+        apply_preset(call.form)
+        return await show(call)
+    change = _change(call)
+    if change is None:
+        return await show(call)
+    operation, members = change
+
+    async def one(fqdn: str) -> ChangeResult:
+        try:
+            await call.api(operation, members, key=fqdn, fqdn=fqdn)
+        except SignInRequired:
+            raise
+        except Refusal as refusal:
+            text = " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
+            return ChangeResult(fqdn, text, is_done=False)
+        return ChangeResult(fqdn, "Done", is_done=True)
+
+    chosen = list(dict.fromkeys(call.form.lists.get("fqdn", [])))[:CHOSEN_MAX]
+    return await show(call, results=await run_for_each(chosen, one))
+
+
+async def run_for_each(items: Iterable[T], do: Callable[[T], Awaitable[ChangeResult]]) -> list[ChangeResult]:
+    """Run a function for each item, for a few at once, and return the results in order."""
+    places = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(item: T) -> ChangeResult:
+        async with places:
+            return await do(item)
+
+    return await asyncio.gather(*(one(each) for each in items))
+
+
+def _change(call: PageCall) -> tuple[str, dict[str, Any] | None] | None:
+    """Return the operation of a form, and the members of its body; None if there is none."""
+    form, action = call.form, call.form.get("do", "")
+    if action == "trash":
+        return "delete", None
+    if action == "auto-renew":
+        enabled = form.is_on("enabled")
+        return "set_auto_renew", {
+            "enabled": enabled,
+            "max_credits": form.number("max_credits") if enabled else None,
+        }
+    if action == "nameservers":
+        hosts = parse_pasted_nameservers(form.get("nameservers", "")).values
+        return "update_nameservers", {"nameservers": list(hosts), "glue": [], "ds_records": []}
+    return None
+
+
+async def _find(call: PageCall, chosen: Sequence[str]) -> list[SubdomainShape]:
+    wanted = set(chosen)
+    found = await call.api("list_subdomains", query={"limit": LISTED_MAX})
+    return [each for each in found.subdomains if each.fqdn in wanted]
+
+
+def _file_of(names: Iterable[SubdomainShape]) -> Response:
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(("name", "status", "registered", "expires", "nameservers", "ds_records"))
+    for each in names:
+        ds_records = (
+            f"{one.key_tag} {one.algorithm} {one.digest_type} {one.digest}" for one in each.ds_records
+        )
+        days = (f"{at:%Y-%m-%d}" for at in (each.registered_at, each.expires_at))
+        writer.writerow((each.fqdn, each.status, *days, " ".join(each.nameservers), ", ".join(ds_records)))
+    headers = {"content-disposition": 'attachment; filename="names.csv"'}
+    return Response(written.getvalue(), headers=headers, media_type="text/csv")

@@ -1,0 +1,54 @@
+"""What waits for the user: names that others offer, and tickets that staff has answered. The head of each page counts both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sublet.accounts.model import Registrant
+from sublet.db import Tx
+from sublet.subdomains.transfers import store as transfer_store
+from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
+from sublet.tickets import store as ticket_store
+from sublet.tickets.model import Ticket, TicketFilter
+
+WAITING_MAX = 10
+"""The maximum number of shown offers and tickets."""
+ANSWERED_FOR = timedelta(days=7)
+"""How long an answered ticket waits. Which tickets the user has read isn't stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Open offers to the user, and tickets that were answered lately, the newest first."""
+
+    offers: tuple[NameTransfer, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[str, tuple[int, str]]:
+        """The count of each page of the navigation, and what is counted."""
+        return {
+            "/transfers": (len(self.offers), "offered to you"),
+            "/tickets": (len(self.tickets), "answered"),
+        }
+
+
+NOTHING_WAITS = Waiting()
+
+
+def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
+    """Return what waits for the user or the organization for which the user acts."""
+    offers = transfer_store.list_own(
+        tx,
+        registrant.user,
+        registrant.holder,
+        registrant.restrictions,
+        TransferFilter(state="pending", direction="received"),
+        WAITING_MAX,
+        None,
+    )
+    answered = ticket_store.list_own(
+        tx, registrant.actor(request_id), TicketFilter(status="answered"), WAITING_MAX, None
+    )
+    since = tx.now - ANSWERED_FOR
+    return Waiting(tuple(offers), tuple(each for each in answered if each.last_message_at > since))
