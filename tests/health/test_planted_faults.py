@@ -29,14 +29,15 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
     world, cases, root_key = planted_world()
     if runs_outside(request, world.addresses, 300):
         return
-    assert {code for each in cases for code in each.codes} == CODES.keys() - {IMPAIRED}  # no fault of a name
+    # Two codes are about the registry and its resolver.
+    assert {code for each in cases for code in each.codes} == CODES.keys() - {IMPAIRED, "resolver_fails"}
 
     async def check(case: Planted, resolver_address: str | None) -> Report:
         client = DnsClient()
         resolver: Resolver = IteratingResolver(client, [ROOT_ADDRESS])
         if resolver_address is not None:
             resolver = ForwardingResolver(client, resolver_address, 53)
-        seen = await observe(case.target(), client, resolver, _claimed)
+        seen = await observe(case.target(), client, resolver, _claimed, seconds=60)
         return report(case.target(), seen, datetime.now(UTC))
 
     async def check_all(resolver_address: str | None = None) -> list[Report]:

@@ -93,7 +93,7 @@ def target_of(tx: Tx, subdomain: Subdomain) -> Target:
         if not each.is_held or each.is_in_trash
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False
-    return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld)
+    return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld, is_published=True)
 
 
 def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
