@@ -343,6 +343,7 @@ def unbound_running(
         f' trust-anchor-file: "{folder}/anchor"',
         " num-threads: 1",
         " qname-minimisation: no",
+        " aggressive-nsec: no",
         " infra-host-ttl: 0",
         " infra-keep-probing: yes",
         " local-zone: 'test.' nodefault",
@@ -366,7 +367,7 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
     lines = [
         f'options {{ directory "{folder}"; listen-on {{ {address}; }}; listen-on-v6 {{ none; }};',
         f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address {address};",
-        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0; servfail-ttl 0;",
+        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0; servfail-ttl 0; synth-from-dnssec no;",
         '  disable-empty-zone "."; empty-zones-enable no; };',
         "controls { };",
         f'trust-anchors {{ "." static-key {flags} {protocol} {algorithm} "{key.replace(" ", "")}"; }};',
