@@ -1,6 +1,7 @@
-"""Prove by NSEC or NSEC3 records that a name or a type doesn't exist (RFC 4035, section 5.4; RFC 5155, section 8; rules).
+"""Prove by NSEC or NSEC3 records that a name or a type doesn't exist (rules).
 
-Not checked: that the records are signed, and that a delegation's NSEC record denies nothing below it.
+RFC 4035, section 5.4, and RFC 5155, section 8. Not checked: that the records are signed, and that the NSEC
+record of a delegation denies nothing below it.
 """
 
 import base64
@@ -26,7 +27,10 @@ def proves_absence(
     *,
     is_nxdomain: bool,
 ) -> bool:
-    """True if these NSEC or NSEC3 records of `zone` prove that `name` doesn't exist, or, without `is_nxdomain`, that it has no such records."""
+    """True if these NSEC or NSEC3 records of `zone` prove that `name` has no records of this type.
+
+    With `is_nxdomain`, they must prove that it doesn't exist.
+    """
     proof = _proof(zone, denials)
     if proof is None:
         return True
@@ -42,7 +46,7 @@ def proves_absence(
 def proves_wildcard(
     zone: dns.name.Name, name: dns.name.Name, labels: int, denials: Sequence[dns.rrset.RRset]
 ) -> bool:
-    """True if these records prove that a wildcard's records answer for `name`: no name exists between it and the wildcard's parent.
+    """True if these records prove that a wildcard answers for `name`, because no name is closer to it.
 
     `labels` is the number of labels in the wildcard's signature (RFC 4035, section 5.3.4).
     """
@@ -68,7 +72,7 @@ class _Nsec:
         self._spans = [(each.name, each[0].next, each[0]) for each in denials]
 
     def denies(self, name: dns.name.Name, rdtype: str) -> bool:
-        """True if the name has no records of this type, and no alias. A name whose only records are below it has none."""
+        """True if the name exists, without records of this type or an alias. It exists if there are names below it."""
         return any(
             not _has_type(record, rdtype)
             if owner == name
@@ -78,18 +82,19 @@ class _Nsec:
 
     def covers(self, name: dns.name.Name) -> bool:
         """True if the name doesn't exist."""
-        return any(
-            owner < name
-            and (name < following or following == self._zone)
-            and not following.is_subdomain(name)
-            for owner, following, _ in self._spans
-        )
+        return self._span_over(name) is not None
 
     def closest_encloser(self, name: dns.name.Name) -> dns.name.Name | None:
-        """Return the longest existing name above `name`, which the record that covers it shows."""
+        """Return the longest existing name above `name`, or None if `name` exists."""
+        span = self._span_over(name)
+        return None if span is None else max((_common(name, each) for each in span), key=len)
+
+    def _span_over(self, name: dns.name.Name) -> tuple[dns.name.Name, dns.name.Name] | None:
+        """Return the two names between which neither `name` nor a name below it exists."""
         for owner, following, _ in self._spans:
-            if owner < name and (name < following or following == self._zone):
-                return max((_common(name, owner), _common(name, following)), key=len)
+            is_between = owner < name and (name < following or following == self._zone)
+            if is_between and not following.is_subdomain(name):
+                return owner, following
         return None
 
 

@@ -7,8 +7,8 @@ import secrets
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,14 @@ from sublet.health.findings import report
 from sublet.health.model import BROKEN, HEALTHY, Level, Report, Target
 from sublet.health.observe import observe
 from sublet.health.resolve import CachingResolver, ForwardingResolver, IteratingResolver
-from support.dns_world import ROOT_ADDRESS, bind_resolver_running, unbound_running, world_running
+from support.dns_world import (
+    ROOT_ADDRESS,
+    World,
+    ZoneKey,
+    bind_resolver_running,
+    unbound_running,
+    world_running,
+)
 
 _BY_LUCK = (
     "ds_without_key",
@@ -181,20 +188,28 @@ def _look_at(targets: Sequence[Target]) -> list[Look]:
     return [Look(*each) for each in zip(targets, by_unbound, by_bind, *reports, strict=True)]
 
 
-def judge(folder: Path, seed: int, count: int, only: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """Return the names on which a check and the resolvers differ, and figures."""
-    world, targets, root_key = random_world(Random(seed), count, only=only)  # noqa: S311 - a test's draw
+@contextmanager
+def look_at_running(folder: Path, world: tuple[World, list[Target], ZoneKey]) -> Iterator[list[Look]]:
+    """Run a world, and yield what resolvers and checks say about its names."""
+    running, targets, root_key = world
     root = (ROOT_ADDRESS, root_key)
     with (
-        world_running(folder / "world", world),
+        world_running(folder / "world", running),
         unbound_running(folder / "unbound", UNBOUND, root),
         bind_resolver_running(folder / "bind", BIND, root),
     ):
         looks = _look_at(targets)
         # Names on which they differ get a second look, because resolvers give up early on a busy machine.
-        wrong = [each for each in looks if each.is_wrong]
-        again = {each.target.fqdn: each for each in _look_at([each.target for each in wrong])}
-        looks = [again.get(each.target.fqdn, each) for each in looks]
+        again = {
+            each.target.fqdn: each for each in _look_at([each.target for each in looks if each.is_wrong])
+        }
+        yield [again.get(each.target.fqdn, each) for each in looks]
+
+
+def judge(folder: Path, seed: int, count: int, only: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """Return the names on which a check and the resolvers differ, and figures."""
+    with look_at_running(folder, random_world(Random(seed), count, only=only)) as looks:  # noqa: S311 - a test's draw
+        pass
     table = Counter((each.report.state, each.unbound.fails, each.bind.fails) for each in looks)
     differ = [each.told for each in looks if each.is_wrong]
     told = [

@@ -49,6 +49,28 @@ EXPIRED: dict[str, object] = {"signed_from": -20 * DAY, "signed_until": -2 * DAY
 """Signatures that expired two days ago, because unbound tolerates a day (val-sig-skew-max)."""
 FORGED: dict[str, object] = {"mutilated": (" 1 3600 900 ", " 1 3600 901 ")}
 
+CASES = (
+    "none-plain-all",
+    "none-nsec-all",
+    "none-nsec3-all",
+    "tc-without-tcp-plain-all",
+    "edns-dropped-plain-all",
+    "edns-dropped-over-udp-plain-all",
+    "expired-but-soa-address",
+    "nsec-stripped-nsec3-all",
+    "apex-servfail-plain-all",
+    "below-servfail-plain-all",
+    "listed-dead-plain",
+    "listed-lame-plain",
+    "soa-nodata-plain-all",
+    "soa-notimp-plain-all",
+    "soa-dropped-plain-all",
+    "no-aa-plain-all",
+    "alias-at-apex-plain-all",
+    "upper-case-plain-all",
+)
+"""The main faults of the table."""
+
 
 def _kind(host: str) -> str | None:
     """Return the program that serves the zones at a host, also behind a proxy; None if it has none."""
