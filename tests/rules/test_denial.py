@@ -1,4 +1,4 @@
-"""Proofs by NSEC and NSEC3 records that names and types don't exist. A zone's complete chain proves exactly what is true."""
+"""Proofs by NSEC and NSEC3 records: a zone's complete chain proves exactly what is true."""
 
 import base64
 from collections.abc import Sequence

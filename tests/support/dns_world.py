@@ -67,9 +67,9 @@ class ZoneKey:
 class Zone:
     """A zone. `records` are lines of its zone file without the SOA, with relative names. `key` signs it.
 
-    `signed_from` and `signed_until` are seconds from now. The records of the types `fresh` are signed until 30 days from now nevertheless.
-    `nsec3` proves absence by NSEC3 instead of NSEC records. `published` are more DNSKEYs of the zone. `mutilated` is a text of a record and
-    its replacement after signing.
+    `signed_from` and `signed_until` are seconds from now. The records of the types `fresh` are signed until
+    30 days from now nevertheless. `nsec3` proves absence by NSEC3 instead of NSEC records. `published` are
+    more DNSKEYs of the zone. `mutilated` is a text of a record and its replacement after signing.
     """
 
     name: str
@@ -367,7 +367,8 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
     lines = [
         f'options {{ directory "{folder}"; listen-on {{ {address}; }}; listen-on-v6 {{ none; }};',
         f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address {address};",
-        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0; servfail-ttl 0; synth-from-dnssec no;",
+        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0;",
+        "  servfail-ttl 0; synth-from-dnssec no;",
         '  disable-empty-zone "."; empty-zones-enable no; };',
         "controls { };",
         f'trust-anchors {{ "." static-key {flags} {protocol} {algorithm} "{key.replace(" ", "")}"; }};',

@@ -1,4 +1,4 @@
-"""A proxy in front of a real name server that alters or loses its answers, as broken servers and middleboxes do.
+"""A proxy in front of a real name server that alters or loses its answers.
 
 The zones of the names have three labels, such as n1.reg.test.
 """

@@ -1,7 +1,7 @@
 """Judge the nameservers' answers as resolvers do (rules).
 
-A resolver retries a question at the next nameserver until it gets an answer that it can use and, if the name has DS records, validate. So a
-question is lost only if no nameserver answers it.
+A resolver retries a question at the next nameserver until it gets an answer that it can use and, if the name
+has DS records, validate. So a question is lost only if no nameserver answers it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,9 +30,9 @@ def questions_of_resolvers(fqdn: str, label: str) -> tuple[Question, ...]:
 class JudgedServer:
     """A nameserver that was asked.
 
-    `faults` has each question whose answer resolvers can't use, with the reason; `doubts` those that some resolvers can't use. `chains` are
-    the verdicts of validation by question: empty if resolvers don't validate, None if the keys weren't asked. `chain` is the worst verdict
-    about all its signed answers.
+    `faults` has each question whose answer resolvers can't use, with the reason; `doubts` those that some
+    resolvers can't use. `chains` are the verdicts of validation by question: empty if resolvers don't
+    validate, None if the keys weren't asked. `chain` is the worst verdict about all its signed answers.
     """
 
     server: Server
@@ -56,7 +56,7 @@ class JudgedServer:
         return question not in self.chains or self.chains[question].problem is None
 
     def fails(self, question: Question) -> bool:
-        """True if resolvers can't use its answer. If the question wasn't asked, neither this nor `answers` is true."""
+        """True if resolvers can't use its answer. Both this and `answers` are false if it wasn't asked."""
         if is_dead(self.server) or question in self.faults:
             return True
         chain = (self.chains or {}).get(question)
@@ -67,8 +67,8 @@ class JudgedServer:
 class Judgement:
     """What resolvers get of a delegation.
 
-    `lost` are the questions that no nameserver answers, if resolvers fail for the name or for a name below it. `is_complete` is true if
-    both are answered or lost.
+    `lost` are the questions that no nameserver answers, if resolvers fail for the name or for a name below
+    it. `is_complete` is true if both are answered or lost.
     """
 
     servers: tuple[JudgedServer, ...]
@@ -113,13 +113,19 @@ def _has_no_route(server: Server) -> bool:
 
 
 def is_dead(server: Server) -> bool:
-    """True if a server was asked, and didn't answer any question over UDP with EDNS, which resolvers need (dnsflagday.net/2019)."""
+    """True if a server was asked, and answered no question over UDP with EDNS.
+
+    Resolvers don't ask again without EDNS after a timeout (dnsflagday.net/2019).
+    """
     replies = (server.soa, *server.answers.values())
     return any(each.failure in FAILURES for each in replies) and not any(each.message for each in replies)
 
 
 def _pooled_validator(target: Target, servers: Sequence[Server], now: datetime) -> Validator:
-    """Return a validator with the keys of all servers whose keys the DS records match: a resolver may get the keys from another server."""
+    """Return a validator with the keys of all servers whose keys the DS records match.
+
+    A resolver may get the keys from one server, and an answer from another.
+    """
     name, ds_records = name_of(target.fqdn), supported_ds(target.delegation.ds_records)
     keys = [
         key
@@ -179,7 +185,10 @@ def signed_soa(server: Server) -> dns.message.Message | None:
 
 
 def find_fault(fqdn: str, question: Question, reply: Reply) -> str | None:
-    """Return why resolvers can't use a reply about the name or a name below it, or None. Signatures aren't checked."""
+    """Return why resolvers can't use a reply about the name or a name below it, or None.
+
+    Not checked: its signatures.
+    """
     message = reply.message
     if message is None:
         return "no answer"
@@ -197,7 +206,7 @@ def find_fault(fqdn: str, question: Question, reply: Reply) -> str | None:
 
 
 def find_doubt(fqdn: str, reply: Reply) -> str | None:
-    """Return why some resolvers can't use a reply that others can, or None. unbound and BIND differ about these replies."""
+    """Return why some resolvers can't use a reply, or None. unbound can use these, and BIND can't."""
     message = reply.message
     if message is None or message.answer:
         return None

@@ -34,9 +34,10 @@ _DENIALS = (dns.rdatatype.NSEC, dns.rdatatype.NSEC3)
 class ChainVerdict:
     """The result of a validation.
 
-    `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired`, `unproven` (the proof that a
-    record doesn't exist is missing) or `broken`; `detail` says more.
-    `ends_at` is when the first signature expires, and `validity` its time from inception to expiration. `algorithms` are those of the keys.
+    `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired`,
+    `unproven` (the proof that a record doesn't exist is missing) or `broken`; `detail` says more. `ends_at`
+    is when the first signature expires, and `validity` its time from inception to expiration. `algorithms`
+    are those of the keys.
     """
 
     problem: str | None = None
@@ -91,14 +92,17 @@ def judge_keys(
 
 
 def worst_of(verdicts: Sequence[ChainVerdict]) -> ChainVerdict:
-    """Return the first verdict with a problem, or else the one whose signature expires first; with the algorithms of all."""
+    """Return the first verdict with a problem, or else the one whose signature expires first.
+
+    It has the algorithms of all.
+    """
     problem = next((each for each in verdicts if each.problem), None)
     first = problem or min(verdicts, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
     return replace(first, algorithms=frozenset[int]().union(*(each.algorithms for each in verdicts)))
 
 
 class Validator:
-    """Validates the answers of a zone's nameservers with its keys, at `now`. It validates equal records only once."""
+    """Validates a zone's answers with its keys, at `now`. It validates equal records only once."""
 
     def __init__(self, zone: dns.name.Name, keys: Iterable[DNSKEY], now: datetime) -> None:
         self.zone = zone
@@ -114,9 +118,10 @@ class Validator:
         return self._judge(records, message.answer)
 
     def judge_answer(self, name: dns.name.Name, rdtype: str, message: dns.message.Message) -> ChainVerdict:
-        """Validate an answer about a name at or below the zone: its records or alias, or the proof that there are none.
+        """Validate an answer about a name of the zone: its records, or the proof that there are none.
 
-        Not checked: the targets of aliases, and the SOA record of a negative answer, which BIND doesn't validate.
+        Not checked: the targets of aliases, and the SOA record of a negative answer, which BIND doesn't
+        validate.
         """
         kinds = (dns.rdatatype.from_text(rdtype), dns.rdatatype.CNAME, dns.rdatatype.DNAME)
         found = [
@@ -161,7 +166,10 @@ def _validate(
     now: datetime,
     zone: dns.name.Name | None = None,
 ) -> ChainVerdict:
-    """Validate a set of records of `zone` (default: its owner). One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
+    """Validate a set of records of `zone`, by default the zone of the records' name.
+
+    One valid signature by one of the keys is enough (RFC 4035, section 5.3).
+    """
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")

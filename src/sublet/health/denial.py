@@ -72,7 +72,7 @@ class _Nsec:
         self._spans = [(each.name, each[0].next, each[0]) for each in denials]
 
     def denies(self, name: dns.name.Name, rdtype: str) -> bool:
-        """True if the name exists, without records of this type or an alias. It exists if there are names below it."""
+        """True if the name exists, or names below it, and has no records of this type and no alias."""
         return any(
             not _has_type(record, rdtype)
             if owner == name

@@ -170,7 +170,10 @@ def _message(wire: bytes) -> dns.message.Message:
 
 
 def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> bool:
-    """True if a message answers a query; the case of letters doesn't matter. An error response may lack the question."""
+    """True if a message answers a query. The case of letters doesn't matter.
+
+    An error response may lack the question.
+    """
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
         return False
     if not message.question:

@@ -1,7 +1,8 @@
 """Derive the findings and the state of a delegation from a check's observations (rules).
 
-`broken` means that resolvers fail: no nameserver has an answer for the name, or for a name below it, that they can use and validate
-(`answers.py`). Therefore a fault of a nameserver is a warning if another nameserver works, and otherwise an error.
+`broken` means that resolvers fail: no nameserver has an answer for the name, or for a name below it, that
+they can use and validate (`answers.py`). Therefore a fault of a nameserver is a warning if another nameserver
+works, and otherwise an error.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -56,11 +57,11 @@ CODES: dict[str, str] = {
     "nameserver_unreachable_over_ipv6": "the nameserver answers over IPv4, but not at its IPv6 address",
     "lame": "the nameserver doesn't serve the name",
     "answers_fail": "the nameserver answers some questions about the name, and fails for others",
-    "alias_at_apex": "the name is an alias (CNAME), beside which it can't have nameservers (RFC 1034, section 3.6.2)",
+    "alias_at_apex": "the name is an alias, so it can't have nameservers (RFC 1034, section 3.6.2)",
     "soa_missing": "the nameserver has no answer about the SOA record of the name",
     "not_authoritative": "the nameserver's answers don't say that it has authority for the name (AA flag)",
     "case_changed": "the nameserver repeats the question with other upper and lower case letters",
-    "zone_nameservers_fail": "none of the nameservers that the zone lists works, so resolvers fail when they use those",
+    "zone_nameservers_fail": "no nameserver that the zone lists works, and resolvers may use those",
     "resolver_fails": "the registry's resolver can't resolve the name, although a nameserver answers",
     "ns_set_differs": "the zone lists other nameservers than the registry",
     "glue_differs": "the zone has other addresses of its nameservers than the glue",
@@ -242,8 +243,8 @@ def _answer_findings(
             Level.ERROR if any(question in lost for question in each.faults) else Level.WARNING,
             host,
             f"{where} fails for some questions. {describe(faults.items())}.",
-            "Repair the nameserver's software or the firewall in front of it. It must answer questions of every type, and about every name below "
-            f"{target.fqdn}.",
+            "Repair the nameserver's software or the firewall in front of it. It must answer questions of "
+            f"every type, and about every name below {target.fqdn}.",
         )
 
 
@@ -260,7 +261,8 @@ def _authority_findings(target: Target, working: Sequence[JudgedServer]) -> Iter
                 "alias_at_apex",
                 Level.WARNING,
                 server.host,
-                f"{where} says that {target.fqdn} is an alias (CNAME) of {text_of(alias)}. Some resolvers then don't find other records.",
+                f"{where} says that {target.fqdn} is an alias (CNAME) of {text_of(alias)}. Some resolvers "
+                "then don't find other records.",
                 "Replace the alias with A and AAAA records.",
             )
         elif _lacks_soa(target, server):
@@ -277,14 +279,15 @@ def _authority_findings(target: Target, working: Sequence[JudgedServer]) -> Iter
                 Level.WARNING,
                 server.host,
                 f"{where} answers without authority (AA flag), which some resolvers don't accept.",
-                f"Set up the zone {target.fqdn} there as primary or secondary. A cache must not be a nameserver.",
+                f"Set up the zone {target.fqdn} there. A cache can't be a nameserver.",
             )
         if not all(each.is_case_kept for each in (server.soa, *server.answers.values())):
             yield Finding(
                 "case_changed",
                 Level.WARNING,
                 server.host,
-                f"{where} repeats questions with other upper and lower case letters. Resolvers that vary the case against forgery ask it again.",
+                f"{where} repeats questions with other upper and lower case letters. Resolvers that vary "
+                "the case against forgery ask it again.",
                 "Update the nameserver's software, or the firewall in front of it.",
             )
 
@@ -299,7 +302,10 @@ def _lacks_soa(target: Target, server: Server) -> bool:
 def _unlisted_findings(
     target: Target, seen: Observation, working: Sequence[Server], now: datetime
 ) -> Iterator[Finding]:
-    """Yield the faults of nameservers that only the zone names. Resolvers use them after they have got its NS records."""
+    """Yield the faults of nameservers that only the zone names.
+
+    Resolvers use them after they have got its NS records.
+    """
     asked = {each.address for each in seen.unlisted}
     addresses = {address for each in seen.unlisted_hosts for address in each.addresses}
     private = {each for each in addresses - asked if not_public_reason(each) is not None}
@@ -321,7 +327,8 @@ def _unlisted_findings(
                 "zone_nameservers_fail",
                 Level.WARNING,
                 server.host,
-                f"None of the nameservers that the zone at {server.host} lists works: {', '.join(sorted(hosts))}. Resolvers that use them fail.",
+                f"No nameserver that the zone at {server.host} lists works: {', '.join(sorted(hosts))}. "
+                "Resolvers that use them fail.",
                 "Change the NS records of the zone to the nameservers in the registry.",
             )
             return
@@ -340,8 +347,8 @@ def _resolver_findings(seen: Observation) -> Iterator[Finding]:
             "resolver_fails",
             Level.WARNING,
             name,
-            f"The registry's resolver fails for {rdtype} of {name} (SERVFAIL), although a nameserver answers.",
-            "Repair the other findings. If there are none, wait a day: the resolver may remember an earlier fault.",
+            f"The registry's resolver gives SERVFAIL for {rdtype} of {name}, although a nameserver answers.",
+            "Repair the other findings. If there are none, wait a day. The resolver may remember a fault.",
         )
 
 

@@ -30,9 +30,9 @@ class Level(StrEnum):
 class Target:
     """A delegation to check, stored or planned.
 
-    `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld` are the nameservers below names
-    of this registry that no user holds or that are in the trash. `is_published` is true if the name is in the DNS, so the
-    registry's resolver is asked about it, too.
+    `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld`
+    are the nameservers below names of this registry that no user holds or that are in the trash.
+    `is_published` is true if the name is in the DNS, so the registry's resolver is asked about it, too.
     """
 
     fqdn: str
@@ -63,9 +63,9 @@ class HostAddresses:
 class Reply:
     """The outcome of one query.
 
-    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine can't send to the address) or
-    `not_asked` (the check reached its limits first). `octets` is the size of the answer. `is_case_kept` is false if the question came back
-    with its letters in another case.
+    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this
+    machine can't send to the address) or `not_asked` (the check reached its limits first). `octets` is the
+    size of the answer. `is_case_kept` is false if the question came back with its letters in another case.
     """
 
     message: dns.message.Message | None = None
@@ -84,10 +84,11 @@ Question = tuple[str, str]
 class Server:
     """The replies of a nameserver at one address.
 
-    `answers` are the replies to the questions of resolvers about the name and a name below it, as a resolver gets them. `soa` and
-    `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if the UDP reply failed or was truncated.
-    `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed.
-    `addresses` are the replies about nameservers with glue, by host and type. `extra` are the replies to additional questions, over TCP.
+    `answers` are the replies to the questions of resolvers about the name and a name below it, as a resolver
+    gets them. `soa` and `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if
+    the UDP reply failed or was truncated. `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is
+    over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed. `addresses` are the replies about
+    nameservers with glue, by host and type. `extra` are the replies to additional questions, over TCP.
     `cds_udp` is the UDP reply about CDS records, if they are among the additional questions.
     """
 
@@ -110,8 +111,10 @@ class Server:
 class Observation:
     """The observations of one check.
 
-    `unlisted_hosts` and `unlisted` are the nameservers that only the zone names, and their servers. `not_public` are the addresses that
-    checks must not query. `resolved` are the replies of the registry's resolver to the questions of resolvers. `busy_until` is set if no query was sent, because another check was asking the same addresses.
+    `unlisted_hosts` and `unlisted` are the nameservers that only the zone names, and their servers.
+    `not_public` are the addresses that checks must not query. `resolved` are the replies of the registry's
+    resolver to the questions of resolvers. `busy_until` is set if no query was sent, because another check
+    was asking the same addresses.
     """
 
     hosts: tuple[HostAddresses, ...] = ()

@@ -58,9 +58,10 @@ async def observe(
 ) -> Observation:
     """Return the observations of a check, after at most `seconds`. Nothing that servers do raises an error.
 
-    `claim` claims the addresses, so that only one check of all processes asks an address at a time. Each server that answers is also asked the
-    `extra` questions, over TCP, in their order. A question for CDS records is asked over UDP too. `forwarding` is asked what clients ask
-    resolvers, if the delegation is published.
+    `claim` claims the addresses, so that only one check of all processes asks an address at a time. Each
+    server that answers is also asked the `extra` questions, over TCP, in their order. A question for CDS
+    records is asked over UDP too. `forwarding` is asked what clients ask resolvers, if the delegation is
+    published.
     """
     check = _Check(client, resolver, target, allowed)
     with suppress(TimeoutError):
@@ -161,7 +162,10 @@ class _Check:
             await self._for_each(answered, partial(self._ask_extra, question))
 
     async def ask_resolver(self, resolver: ForwardingResolver) -> None:
-        """Ask the registry's resolver what clients ask it. If it fails for a name beside this one too, its replies don't count."""
+        """Ask the registry's resolver what clients ask it.
+
+        If it fails for a name beside this one too, its replies don't count.
+        """
         budget = Budget()
         replies = await asyncio.gather(
             *(resolver.ask(name_of(name), rdtype, budget) for name, rdtype in self._questions)
@@ -174,7 +178,10 @@ class _Check:
         self._resolved = dict(zip(self._questions, replies, strict=True))
 
     async def ask_unlisted(self, claim: Claim) -> None:
-        """Ask the nameservers that only the zone names for the name's address. If another check is asking them, leave them out."""
+        """Ask the nameservers that only the zone names for the name's address.
+
+        If another check is asking them, leave them out.
+        """
         listed = self._target.delegation.nameservers
         named = {
             text_of(each.target): server
@@ -235,7 +242,10 @@ class _Check:
         server.answers[question] = await self._ask_as_resolver(server, question)
 
     async def _ask_as_resolver(self, server: Server, question: Question) -> Reply:
-        """Ask over UDP, over TCP after a truncated answer, without EDNS after an EDNS error, and not again after a timeout."""
+        """Ask over UDP, over TCP after a truncated answer, and without EDNS after an EDNS error.
+
+        Resolvers do so, and don't change the way of asking after a timeout.
+        """
         name, rdtype = name_of(question[0]), question[1]
         reply = await self._client.ask(server.address, name, rdtype, self._budget)
         if reply.message is None:

@@ -9,7 +9,10 @@ from sublet.health.model import Finding, Level, Server, Target
 
 EXPIRES_SOON = timedelta(days=3)
 EXPIRES_SOON_PART = 4
-"""Signatures expire soon if also less than this part of their validity is left (1/4), because some servers sign for only two days."""
+"""Signatures expire soon if also less than this part of their validity is left (1/4).
+
+Some servers sign for only two days.
+"""
 WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
 
 
@@ -49,7 +52,7 @@ def _chain_finding(target: Target, server: Server, chain: ChainVerdict, level: L
     hint = {
         "ds_without_key": "Remove the DS records, or replace them with DS records of the zone's present key.",
         "signatures_expire": "Sign the zone again.",
-        "denial_missing": "Sign the zone again. Its NSEC or NSEC3 records must reach resolvers, so check firewalls and proxies, too.",
+        "denial_missing": "Sign the zone again. A firewall must not remove its NSEC or NSEC3 records.",
         "ds_broken": "Sign the zone again with a key that a DS record matches, or remove the DS records.",
     }[code]
     message = f"The answers of {server.host} don't validate with the DS records ({tags}): {chain.detail}."

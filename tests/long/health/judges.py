@@ -43,13 +43,18 @@ _BY_LUCK = (
     "signatures_expire",
     "zone_nameservers_fail",
 )
-"""The findings with which a resolver may fail or not, if they are warnings: only some nameservers' answers validate, or only those at the parent
-work."""
+"""The findings with which a resolver may fail or not, if they are warnings.
+
+Only some nameservers' answers validate, or only those of the nameservers at the parent work."""
 AT_ONCE = 32
 RESOLVED_AT_ONCE = 30
 RESOLVER_SECONDS = 10.0
 TRIES = 2
-_SET_UP = 'ip link set lo up; for address in $ADDRESSES; do echo "address add $address dev lo"; done | ip -batch -; exec "$@"'
+_SET_UP = """\
+ip link set lo up
+for address in $ADDRESSES; do echo "address add $address dev lo"; done | ip -batch -
+exec "$@"
+"""
 
 
 def run(trial: Trial) -> Outcome:
@@ -78,8 +83,9 @@ def run_in_network(addresses: Sequence[str], module: str, trial: Trial) -> dict[
 
 JUDGED = Scenario(
     "delegations",
-    "Delegations on Knot, BIND, NSD and PowerDNS, also behind proxies with faults: each fault of a table, then random ones. `broken` if and only if "
-    "unbound and BIND both fail, `healthy` only if both answer each question. Names on which only some nameservers validate may be `degraded` "
+    "Delegations on Knot, BIND, NSD and PowerDNS, also behind proxies with faults: each fault of a table, "
+    "then random ones. `broken` if and only if unbound and BIND both fail, `healthy` only if both answer each "
+    "question. Names on which only some nameservers validate may be `degraded` "
     "nevertheless. Each name is checked with and without a resolver. Counts names.",
     run,
     {SOAK: {SQLITE: 1000}},
@@ -92,7 +98,7 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 
 async def check_all(targets: Sequence[Target], resolver_address: str | None = None) -> list[Report]:
-    """Return the report of one check of each delegation, with the resolver at an address, or by referrals from the root."""
+    """Return the report of one check of each delegation, with a resolver, or by referrals from the root."""
     client, places = DnsClient(), asyncio.Semaphore(AT_ONCE)
     forwarding = None if resolver_address is None else ForwardingResolver(client, resolver_address, 53)
     resolver = CachingResolver(forwarding or IteratingResolver(client, [ROOT_ADDRESS]))
@@ -107,7 +113,7 @@ async def check_all(targets: Sequence[Target], resolver_address: str | None = No
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a resolver makes of a name: its rcodes for A and AAAA of the name, and then for A of a name below it; empty after a timeout."""
+    """A resolver's rcodes for A and AAAA of a name, and for A of a name below it; empty after a timeout."""
 
     address: str
     address_six: str
@@ -126,7 +132,10 @@ class Resolved:
 
 
 async def resolve_all(resolver: str, targets: Sequence[Target]) -> list[Resolved]:
-    """Ask a resolver what clients ask, after it has cached the NS records of the zones, which it may prefer to those at the parent."""
+    """Ask a resolver what clients ask, after it has cached the NS records of the zones.
+
+    It may prefer them to those at the parent.
+    """
     places = asyncio.Semaphore(RESOLVED_AT_ONCE)
 
     async def ask(name: str, rdtype: str, tries: int = TRIES) -> str:
@@ -150,7 +159,7 @@ async def resolve_all(resolver: str, targets: Sequence[Target]) -> list[Resolved
 
 @dataclass(frozen=True)
 class Look:
-    """What both resolvers and two checks say about a name: a check without a resolver, and one with unbound."""
+    """What both resolvers say about a name, and a check without a resolver and one with unbound."""
 
     target: Target
     unbound: Resolved
@@ -160,7 +169,7 @@ class Look:
 
     @property
     def is_wrong(self) -> bool:
-        """True if a check says healthy though a resolver fails, broken though one answers, or neither though both fail."""
+        """True if a check says healthy though a resolver fails, or not broken if and only if both fail."""
         return any(self._is_wrong(each) for each in (self.report, self.with_resolver))
 
     def _is_wrong(self, found: Report) -> bool:
@@ -175,7 +184,8 @@ class Look:
         """The name with all verdicts."""
         states = f"{self.report.state}, with a resolver {self.with_resolver.state}"
         codes = sorted({f"{each.level}:{each.code}" for each in self.report.findings})
-        return f"{self.target.fqdn}: {states}, unbound {self.unbound}, BIND {self.bind}: {codes} {self.target.delegation.nameservers}"
+        hosts = ", ".join(self.target.delegation.nameservers)
+        return f"{self.target.fqdn}: {states}, unbound {self.unbound}, BIND {self.bind}: {codes} {hosts}"
 
 
 def _look_at(targets: Sequence[Target]) -> list[Look]:
@@ -208,7 +218,8 @@ def look_at_running(folder: Path, world: tuple[World, list[Target], ZoneKey]) ->
 
 def judge(folder: Path, seed: int, count: int, only: Sequence[str] | None = None) -> dict[str, list[str]]:
     """Return the names on which a check and the resolvers differ, and figures."""
-    with look_at_running(folder, random_world(Random(seed), count, only=only)) as looks:  # noqa: S311 - a test's draw
+    world = random_world(Random(seed), count, only=only)  # noqa: S311 - a test's draw
+    with look_at_running(folder, world) as looks:
         pass
     table = Counter((each.report.state, each.unbound.fails, each.bind.fails) for each in looks)
     differ = [each.told for each in looks if each.is_wrong]

@@ -27,7 +27,7 @@ SERVED = {
     for number in range(1, ADDRESSES_EACH + 1)
 }
 SIGNINGS = ("plain", "nsec", "nsec3")
-"""How the zones of the table are signed. Each has proxies of its own, because resolvers remember what an address did."""
+"""How the zones of the table are signed. Each has its own proxies, because resolvers remember addresses."""
 PROXIED = {
     f"{fault}-{signing}-{kind}": FaultProxy(f"16.{number}.{variant}.{place}", SERVED[f"{kind}1"], fault)
     for number, fault in enumerate(FAULTS, 1)
@@ -96,7 +96,9 @@ class _Plan:
         records: Sequence[str] = (),
         glued: bool = False,
     ) -> None:
-        """Add a name with these nameservers. `options` are those of its zone for each program, None: it has no zone there.
+        """Add a name with these nameservers.
+
+        `options` are those of its zone for each program, None: it has no zone there.
 
         `listed` are the nameservers that its zone names, by default those at the parent.
         """

@@ -24,15 +24,15 @@ def run(trial: Trial) -> Outcome:
 
 ZONEMASTER = Scenario(
     "zonemaster",
-    "What unbound, BIND, a check and Zonemaster say of the main faults of the table, and of random delegations. Counts names. Zonemaster need not "
-    "agree with the others: it also judges the style of a zone.",
+    "What unbound, BIND, a check and Zonemaster say of the main faults of the table, and of random "
+    "delegations. Counts names. Zonemaster need not agree with the others: it also judges the style of a zone.",
     run,
     {SOAK: {SQLITE: 60}},
 )
 
 
 def compare(folder: Path, seed: int, count: int) -> dict[str, list[str]]:
-    """Return a row for each name of the table, and the number of random names for each combination of verdicts."""
+    """Return a row for each name of the table, and the number of random names for each set of verdicts."""
     hints = folder / "hints"
     hints.write_text(f". 3600 IN NS root.\nroot. 3600 IN A {ROOT_ADDRESS}\n", encoding="utf-8")
     rows, others = [], Counter[str]()
