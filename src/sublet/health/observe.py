@@ -73,6 +73,7 @@ async def observe(
                 resolving = check.ask_resolver(forwarding) if forwarding and target.is_published else None
                 await asyncio.gather(check.ask_all(), *([resolving] if resolving else []))
                 await check.ask_extra(extra)
+                await check.find_unlisted()
             await check.ask_unlisted(claim)
     return check.observation()
 
@@ -177,23 +178,27 @@ class _Check:
             return
         self._resolved = dict(zip(self._questions, replies, strict=True))
 
-    async def ask_unlisted(self, claim: Claim) -> None:
-        """Ask the nameservers that only the zone names for the name's address.
-
-        If another check is asking them, leave them out.
-        """
-        listed = self._target.delegation.nameservers
+    async def find_unlisted(self) -> None:
+        """Find the addresses of the nameservers that only the zone names."""
         named = {
             text_of(each.target): server
             for server in self.servers
             for each in find_rrset(server.nameservers.message, self._name, "NS") or ()
         }
-        hosts = sorted(named.keys() - set(listed))[:UNLISTED_MAX]
+        hosts = sorted(named.keys() - set(self._target.delegation.nameservers))[:UNLISTED_MAX]
         self._unlisted_hosts += await asyncio.gather(
             *(self._find_unlisted(each, named[each]) for each in hosts)
         )
+
+    async def ask_unlisted(self, claim: Claim) -> None:
+        """Ask the nameservers that only the zone names for the name's address.
+
+        If another check is asking them, leave them out.
+        """
         chosen: list[Server] = []
         self._choose(self._unlisted_hosts, chosen, UNLISTED_MAX)
+        if not chosen:
+            return
         known = {each.address: each for each in self.servers}
         asked = [each for each in chosen if each.address not in known]
         async with claim([each.address for each in asked]) as busy_until:
