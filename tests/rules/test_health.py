@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,17 +13,18 @@ import dns.rrset
 import pytest
 
 from sublet.dns.types import Delegation, DsRecord
+from sublet.health.answers import questions_of_resolvers
 from sublet.health.control import impaired_report
 from sublet.health.findings import CODES, REFUSED_CODES, report
 from sublet.health.model import (
     BROKEN,
     DEGRADED,
     HEALTHY,
-    NOT_ASKED,
     UNKNOWN,
     Health,
     HostAddresses,
     Observation,
+    Question,
     Reply,
     Report,
     Server,
@@ -146,51 +146,136 @@ def test_an_address_gets_at_most_its_number_of_queries_in_any_second() -> None:
     assert all(b - a > 0.95 for a, b in zip(times, times[QUERIES_PER_SECOND:], strict=False))
 
 
+FQDN = "shop.example.test"
+QUESTIONS = questions_of_resolvers(FQDN, "random")
+SOA = f"{FQDN}. 60 IN SOA . . 1 2 3 4 5"
+
+
+def target_with(*ds: DsRecord) -> Target:
+    delegation = Delegation(("ns1.example.org",), (), ds)
+    return Target(FQDN, "example.test", delegation, parent_signed=True)
+
+
+def state_of(*servers: Server, ds: tuple[DsRecord, ...] = ()) -> str:
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    return report(target_with(*ds), Observation(hosts, servers), NOW).state
+
+
+def reply(question: Question, rcode: str = "NOERROR", *, answer: str = "", authority: str = SOA) -> Reply:
+    message = dns.message.make_response(dns.message.make_query(*question))
+    message.flags |= dns.flags.AA
+    message.set_rcode(dns.rcode.from_text(rcode))
+    for section, line in ((message.answer, answer), (message.authority, "" if answer else authority)):
+        if line:
+            owner, ttl, _, rdtype, rdata = line.split(" ", 4)
+            section.append(dns.rrset.from_text(owner, int(ttl), "IN", rdtype, rdata))
+    return Reply(message)
+
+
+def good_server() -> Server:
+    """A server that answers all questions. It has no addresses and no other names."""
+    answers = {each: reply(each) for each in QUESTIONS}
+    soa = reply((FQDN, "SOA"), answer=SOA)
+    return Server("ns1.example.org", "9.9.9.9", answers=answers, soa=soa, soa_tcp=soa)
+
+
+def server_that(failure: str | Reply, *questions: Question) -> Server:
+    """A good server but for its answers to these questions."""
+    bad = Reply(failure=failure) if failure in ("no_answer", "not_asked") else failure
+    server = good_server()
+    for each in questions:
+        server.answers[each] = reply(each, bad) if isinstance(bad, str) else bad
+    return server
+
+
+SILENT, PLAIN = Reply(failure="no_answer"), reply((FQDN, "SOA"), answer=SOA)
+DEAD = Server("ns1.example.org", "9.9.9.9", {QUESTIONS[0]: SILENT}, soa=SILENT, soa_tcp=SILENT)
+
+
 def test_an_interrupted_check_reports_no_nameserver_as_broken() -> None:
     ds = DsRecord(1, 13, 2, "00" * 32)
-    delegation = Delegation(("ns1.example.org",), (), (ds,))
-    target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
-    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
-    query = dns.message.make_query("shop.example.test", "SOA")
-    message = dns.message.make_response(query)
-    message.flags |= dns.flags.AA
-    message.answer.append(dns.rrset.from_text("shop.example.test.", 60, "IN", "SOA", ". . 1 2 3 4 5"))
+    keyless = replace(good_server(), dnskey=reply((FQDN, "DNSKEY")))
     unasked = Server("ns1.example.org", "9.9.9.9")
-    without_keys = replace(unasked, soa=Reply(message))
-    keyless = replace(without_keys, dnskey=Reply(dns.message.make_response(query)))
-    states = [
-        report(target, Observation(hosts, (server,)), NOW).state
-        for server in (unasked, without_keys, keyless)
+    assert [state_of(each, ds=(ds,)) for each in (unasked, good_server(), keyless)] == [
+        UNKNOWN,
+        UNKNOWN,
+        BROKEN,
     ]
-    assert states == [UNKNOWN, UNKNOWN, BROKEN]
     unfound = Observation((HostAddresses("ns1.example.org", failure="unknown"),))
-    assert report(target, unfound, NOW).state == UNKNOWN
-    silent = replace(unasked, soa=Reply(failure="no_answer"))
-    assert report(target, Observation(hosts, (silent,)), NOW).state == BROKEN
+    assert report(target_with(), unfound, NOW).state == UNKNOWN
+    assert state_of(DEAD) == BROKEN
+    assert state_of(server_that("not_asked", QUESTIONS[2])) == UNKNOWN
 
 
-def test_a_name_whose_only_answers_resolvers_can_not_use_is_broken() -> None:
-    delegation = Delegation(("ns1.example.org",))
-    target = Target("shop.example.test", "example.test", delegation, parent_signed=True)
+def test_a_name_is_broken_if_its_addresses_or_the_names_below_it_get_no_answer() -> None:
+    apex, below = QUESTIONS[:2], QUESTIONS[2]
+    cut = reply((FQDN, "A"))
+    assert cut.message is not None
+    cut.message.flags |= dns.flags.TC
+    upward = reply((FQDN, "A"), authority=". 60 IN NS a.root-servers.net.")
+    same = reply((FQDN, "A"), authority=f"{FQDN}. 60 IN NS ns1.example.org.")
+    alias = reply((FQDN, "A"), answer=f"{FQDN}. 60 IN CNAME elsewhere.test.")
+    without_soa = reply((FQDN, "SOA"))
+    edns_error = reply((FQDN, "SOA"), "FORMERR")
+    not_implemented = reply((FQDN, "SOA"), "NOTIMP")
+    without_authority, other_case = good_server(), good_server()
+    without_authority.answers[below] = reply(below)
+    without_authority.answers[below].message.flags &= ~dns.flags.AA  # type: ignore[union-attr]
+    other_case.answers[below] = replace(reply(below), is_case_kept=False)
+    expected: list[tuple[Server, str, set[str]]] = [
+        (good_server(), HEALTHY, set()),
+        (server_that("SERVFAIL", *apex), BROKEN, {"answers_fail"}),
+        (server_that("no_answer", *apex), BROKEN, {"answers_fail"}),
+        (server_that("NXDOMAIN", *apex), BROKEN, {"answers_fail"}),
+        (server_that("SERVFAIL", below), BROKEN, {"answers_fail"}),
+        (server_that("no_answer", below), BROKEN, {"answers_fail"}),
+        (server_that("NXDOMAIN", below), HEALTHY, set()),
+        (server_that("SERVFAIL", apex[1]), DEGRADED, {"answers_fail"}),
+        (server_that("no_answer", apex[1]), DEGRADED, {"answers_fail"}),
+        (server_that("REFUSED", *QUESTIONS), BROKEN, {"lame"}),
+        (server_that(upward, *QUESTIONS), BROKEN, {"lame"}),
+        (server_that(same, *QUESTIONS), DEGRADED, {"answers_fail"}),
+        (server_that(alias, *apex), DEGRADED, {"alias_at_apex"}),
+        (without_authority, DEGRADED, {"not_authoritative"}),
+        (other_case, DEGRADED, {"case_changed"}),
+        (replace(good_server(), soa=without_soa, soa_tcp=without_soa), DEGRADED, {"soa_missing"}),
+        (
+            replace(good_server(), soa=SILENT, soa_tcp=SILENT),
+            DEGRADED,
+            {"soa_missing", "nameserver_unreachable_over_tcp"},
+        ),
+        (replace(good_server(), soa=edns_error, soa_plain=PLAIN), HEALTHY, {"edns_broken"}),
+        (replace(good_server(), soa=not_implemented, soa_plain=PLAIN), DEGRADED, {"edns_broken"}),
+        (replace(good_server(), soa_tcp=SILENT), DEGRADED, {"nameserver_unreachable_over_tcp"}),
+        (replace(server_that(cut, *QUESTIONS), soa_tcp=SILENT), BROKEN, {"nameserver_unreachable_over_tcp"}),
+        (DEAD, BROKEN, {"nameserver_unreachable"}),
+        (replace(DEAD, soa_plain=PLAIN), BROKEN, {"nameserver_unreachable"}),  # EDNS dropped everywhere
+        (replace(DEAD, soa_plain=PLAIN, soa_tcp=PLAIN), BROKEN, {"nameserver_unreachable"}),  # over UDP
+    ]
     hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
-    whole = dns.message.make_response(dns.message.make_query("shop.example.test", "SOA"))
-    whole.flags |= dns.flags.AA
-    truncated, edns_error = copy(whole), copy(whole)
-    truncated.flags |= dns.flags.TC
-    edns_error.set_rcode(dns.rcode.FORMERR)
-    whole.answer = [dns.rrset.from_text("shop.example.test.", 60, "IN", "SOA", ". . 1 2 3 4 5")]
-    good, silent = Reply(whole), Reply(failure="no_answer")
-    for soa, over_tcp, plain, state in (
-        (Reply(truncated), good, NOT_ASKED, HEALTHY),
-        (Reply(truncated), silent, NOT_ASKED, BROKEN),
-        (good, silent, NOT_ASKED, DEGRADED),
-        (silent, good, good, BROKEN),  # EDNS dropped over UDP
-        (silent, silent, good, BROKEN),  # EDNS dropped everywhere
-        (Reply(edns_error), good, good, HEALTHY),
+    for server, state, codes in expected:
+        found = report(target_with(), Observation(hosts, (server,)), NOW)
+        assert (found.state, {each.code for each in found.findings} - {"single_point"}) == (state, codes), (
+            found
+        )
+
+
+def test_another_nameserver_that_answers_keeps_a_name_from_being_broken() -> None:
+    apex, below = server_that("SERVFAIL", *QUESTIONS[:2]), server_that("SERVFAIL", QUESTIONS[2])
+    assert state_of(apex, good_server()) == DEGRADED
+    assert state_of(apex, below) == DEGRADED  # each answers what the other one doesn't
+    assert state_of(apex, DEAD) == BROKEN
+
+
+def test_the_registry_s_resolver_makes_no_name_broken() -> None:
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    resolved = {each: reply(each, "SERVFAIL") for each in QUESTIONS}
+    for server, state, codes in (
+        (good_server(), DEGRADED, {"resolver_fails"}),
+        (DEAD, BROKEN, {"nameserver_unreachable"}),
     ):
-        server = Server("ns1.example.org", "9.9.9.9", soa=soa, soa_tcp=over_tcp, soa_plain=plain)
-        found = report(target, Observation(hosts, (server,)), NOW)
-        assert found.state == state, (soa, over_tcp, plain, found)
+        found = report(target_with(), Observation(hosts, (server,), resolved=resolved), NOW)
+        assert (found.state, {each.code for each in found.findings} - {"single_point"}) == (state, codes)
 
 
 def test_the_page_on_health_lists_every_finding() -> None:

@@ -4,7 +4,9 @@ All servers listen on port 53 at addresses that look public (`network_namespace`
 or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults that no maintained server has.
 """
 
+import base64
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,10 +21,12 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.query
+import dns.rdatatype
 import dns.zone
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from sublet.dns.types import DsRecord
+from support.fault_proxy import FaultProxy, fault_proxies_running
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.name_server_programs import run_tool
 from support.name_servers import READY_SECONDS
@@ -63,8 +67,9 @@ class ZoneKey:
 class Zone:
     """A zone. `records` are lines of its zone file without the SOA, with relative names. `key` signs it.
 
-    `signed_from` and `signed_until` are seconds from now. `published` are more DNSKEYs of the zone. `mutilated` is a text of a record and
-    its replacement after signing.
+    `signed_from` and `signed_until` are seconds from now. The records of the types `fresh` are signed until
+    30 days from now nevertheless. `nsec3` proves absence by NSEC3 instead of NSEC records. `published` are
+    more DNSKEYs of the zone. `mutilated` is a text of a record and its replacement after signing.
     """
 
     name: str
@@ -73,6 +78,8 @@ class Zone:
     serial: int = 1
     signed_from: float = -DAY
     signed_until: float = 30 * DAY
+    fresh: tuple[str, ...] = ()
+    nsec3: bool = False
     published: tuple[ZoneKey, ...] = ()
     mutilated: tuple[str, str] | None = None
 
@@ -91,18 +98,42 @@ class Zone:
             with zone.writer() as txn:
                 for other in self.published:
                     txn.add(zone.origin, 300, other.dnskey)
-            now = time.time()
-            dns.dnssec.sign_zone(
-                zone,
-                keys=[(self.key.private, self.key.dnskey)],
-                inception=now + self.signed_from,
-                expiration=now + self.signed_until,
-            )
+            if self.nsec3:
+                return _signed_with_nsec3(zone, self.key)
+            dns.dnssec.sign_zone(zone, keys=[(self.key.private, self.key.dnskey)], rrset_signer=self._sign)
         text = zone.to_text(relativize=False)
         if self.mutilated is not None:
             assert self.mutilated[0] in text
             text = text.replace(*self.mutilated)
         return text
+
+    def _sign(self, txn: Any, rrset: Any) -> None:
+        assert self.key is not None
+        now, key = time.time(), [(self.key.private, self.key.dnskey)]
+        is_fresh = dns.rdatatype.to_text(rrset.rdtype) in self.fresh
+        span = (-DAY, 30 * DAY) if is_fresh else (self.signed_from, self.signed_until)
+        dns.dnssec.default_rrset_signer(
+            txn,
+            rrset,
+            dns.name.from_text(self.name),
+            key,
+            key,
+            inception=now + span[0],
+            expiration=now + span[1],
+        )
+
+
+def _signed_with_nsec3(zone: dns.zone.Zone, key: ZoneKey) -> str:
+    """Return the zone, signed for 30 days with NSEC3 records by BIND's program. `key` has algorithm 13."""
+    secret = base64.b64encode(key.private.private_numbers().private_value.to_bytes(32, "big")).decode()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        zone.to_file(folder / "zone", relativize=False)
+        (folder / "key.key").write_text(f"{zone.origin} IN DNSKEY {key.dnskey}\n")
+        secret = f"Private-key-format: v1.3\nAlgorithm: 13 (ECDSAP256SHA256)\nPrivateKey: {secret}\n"
+        (folder / "key.private").write_text(secret)
+        run_tool(f"dnssec-signzone -P -z -3 - -H 0 -S -o {zone.origin} zone key", None, folder)
+        return (folder / "zone.signed").read_text()
 
 
 @dataclass(frozen=True)
@@ -123,6 +154,7 @@ class World:
     faulty_servers: tuple[FaultyNameServer, ...] = ()
     silent: tuple[str, ...] = ()
     """Addresses at which nothing listens."""
+    proxies: tuple[FaultProxy, ...] = ()
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -131,7 +163,7 @@ class World:
             dict.fromkeys(
                 [
                     *(address for each in self.servers for address in each.addresses),
-                    *(each.address for each in self.faulty_servers),
+                    *(each.address for each in (*self.faulty_servers, *self.proxies)),
                     *self.silent,
                 ]
             )
@@ -146,6 +178,7 @@ def world_running(folder: Path, world: World) -> Iterator[None]:
             stack.enter_context(_running(folder / str(n), each)) for n, each in enumerate(world.servers)
         ]
         stack.enter_context(faulty_servers_running(world.faulty_servers))
+        stack.enter_context(fault_proxies_running(world.proxies))
         for process, server, log in started:
             _wait_for(process, server, log)
         yield
@@ -310,6 +343,7 @@ def unbound_running(
         f' trust-anchor-file: "{folder}/anchor"',
         " num-threads: 1",
         " qname-minimisation: no",
+        " aggressive-nsec: no",
         " infra-host-ttl: 0",
         " infra-keep-probing: yes",
         " local-zone: 'test.' nodefault",
@@ -333,7 +367,8 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
     lines = [
         f'options {{ directory "{folder}"; listen-on {{ {address}; }}; listen-on-v6 {{ none; }};',
         f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address {address};",
-        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0; servfail-ttl 0;",
+        "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0;",
+        "  servfail-ttl 0; synth-from-dnssec no;",
         '  disable-empty-zone "."; empty-zones-enable no; };',
         "controls { };",
         f'trust-anchors {{ "." static-key {flags} {protocol} {algorithm} "{key.replace(" ", "")}"; }};',

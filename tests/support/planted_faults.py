@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Target
 from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey
+from support.fault_proxy import FaultProxy
 from support.faulty_name_server import FaultyNameServer
 
 TLD = "192.5.6.30"
@@ -35,6 +37,30 @@ HOSTS = {
     "large": (LARGE_UDP,),
 }
 """The addresses of the nameservers HOST.hosts.test."""
+
+
+PROXIED = (
+    "tc-without-tcp",
+    "edns-dropped",
+    "edns-dropped-over-udp",
+    "apex-servfail",
+    "aaaa-dropped",
+    "below-servfail",
+    "nsec-stripped",
+    "soa-nodata",
+    "soa-notimp",
+    "soa-dropped",
+    "alias-at-apex",
+    "no-aa",
+    "upper-case",
+)
+PROXIES = {
+    f"{fault}-{kind}": FaultProxy(f"16.{network}.{number}.1", behind, fault)
+    for number, fault in enumerate(PROXIED, 1)
+    for network, kind, behind in ((2, "knot", KNOT), (3, "nsd", NSD))
+}
+"""The proxies in front of Knot and NSD, by their label in hosts.test."""
+HOSTS |= {host: (each.address,) for host, each in PROXIES.items()}
 
 
 @dataclass(frozen=True)
@@ -90,6 +116,11 @@ class _Plan:
             self.zones[server].append(Zone(case.fqdn, lines, **options))  # type: ignore[arg-type]
         self.cases.append(case)
 
+    def proxied(self, fault: str, state: str, *codes: str, **options: Any) -> None:
+        """Add a name with its zone on Knot and NSD, which are behind proxies with a fault."""
+        hosts = [f"{fault}-knot", f"{fault}-nsd"]
+        self.plant(fault, hosts, state, *codes, on="ac", **options)
+
     def faulty_server(self, label: str, host: str, state: str, *codes: str) -> None:
         """Add a name with its zone on Knot and on a faulty server."""
         self.plant(label, ["a", host], state, *codes, on="a")
@@ -108,6 +139,7 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
     _plant_content(plan)
     _plant_signatures(plan)
     _plant_manners(plan)
+    _plant_answers(plan)
     keys = {name: ZoneKey.new() for name in ("", "test", PARENT_DOMAIN)}
     delegations = [line for case in plan.cases for line in _delegation(case)]
     hosts = [
@@ -161,7 +193,9 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
             ("large", "large_udp"),
         )
     )
-    return World(servers, faulty_servers, (DEAD, DEAD_SIX, RESOLVER)), plan.cases, keys[""]
+    silent = (DEAD, DEAD_SIX, RESOLVER)
+    world = World(servers, faulty_servers, silent, tuple(PROXIES.values()))
+    return world, plan.cases, keys[""]
 
 
 def _delegation(case: Planted) -> list[str]:
@@ -229,8 +263,12 @@ def _plant_signatures(plan: _Plan) -> None:
         of_second={"key": None},
         ds=ds("halfsigned"),
     )
+    forged = {"key": key, "mutilated": ("192.0.2.1", "192.0.2.2")}
+    address = ["@ A 192.0.2.1", "@ AAAA 2001:db8::1"]
+    plan.plant("forged", "ab", DEGRADED, "ds_broken", zone=forged, ds=ds("forged"), extra=address)
+    # BIND, but not unbound, accepts answers whose SOA record doesn't validate.
     forged = {"key": key, "mutilated": (" 1 3600 900 ", " 1 3600 901 ")}
-    plan.plant("forged", "ab", BROKEN, "ds_broken", zone=forged, ds=ds("forged"))
+    plan.plant("forgedsoa", "ab", DEGRADED, "ds_broken", zone=forged, ds=ds("forgedsoa"))
     unused = {"key": other, "published": (key,)}
     plan.plant("unused", "ab", BROKEN, "ds_broken", zone=unused, ds=ds("unused"))
     soon = {"key": key, "signed_from": -29 * DAY, "signed_until": DAY}
@@ -239,6 +277,11 @@ def _plant_signatures(plan: _Plan) -> None:
     plan.plant("short", "ab", HEALTHY, zone=short, ds=ds("short"))
     expired = {"key": key, "signed_from": -29 * DAY, "signed_until": -3600}
     plan.plant("expired", "ab", BROKEN, "signatures_expire", zone=expired, ds=ds("expired"))
+    stale = {**expired, "fresh": ("SOA", "DNSKEY"), "signed_until": -2 * DAY}
+    plan.plant("stale", "ab", BROKEN, "signatures_expire", zone=stale, ds=ds("stale"), extra=address)
+    nsec3 = {"key": key, "nsec3": True}
+    plan.plant("nsec3", "ab", HEALTHY, zone=nsec3, ds=ds("nsec3"), extra=["* A 192.0.2.1"])
+    plan.proxied("nsec-stripped", BROKEN, "denial_missing", zone=nsec3, ds=ds("nsec-stripped"))
     plan.plant("weak", "ab", DEGRADED, "weak_algorithm", zone={"key": weak}, ds=ds("weak", weak))
     plan.plant(
         "plainparent",
@@ -256,3 +299,28 @@ def _plant_manners(plan: _Plan) -> None:
     plan.faulty_server("notcp", "notcp", DEGRADED, "nameserver_unreachable_over_tcp")
     plan.faulty_server("noedns", "noedns", HEALTHY, "edns_broken")
     plan.faulty_server("large", "large", HEALTHY, "udp_size")
+
+
+def _plant_answers(plan: _Plan) -> None:
+    """Plant what resolvers can use, and what they can't."""
+    plan.proxied("tc-without-tcp", BROKEN, "nameserver_unreachable_over_tcp")
+    plan.proxied("edns-dropped", BROKEN, "nameserver_unreachable")
+    plan.proxied("edns-dropped-over-udp", BROKEN, "nameserver_unreachable")
+    plan.proxied("apex-servfail", BROKEN, "answers_fail")
+    plan.proxied("below-servfail", BROKEN, "answers_fail")
+    plan.proxied("aaaa-dropped", DEGRADED, "answers_fail")
+    plan.proxied("soa-nodata", DEGRADED, "soa_missing")
+    plan.proxied("soa-notimp", DEGRADED, "soa_missing")
+    plan.proxied("soa-dropped", DEGRADED, "soa_missing", "nameserver_unreachable_over_tcp")
+    plan.proxied("alias-at-apex", DEGRADED, "alias_at_apex")
+    plan.proxied("no-aa", DEGRADED, "not_authoritative")
+    plan.proxied("upper-case", DEGRADED, "case_changed")
+    of_zone = ["ns_set_differs", "zone_nameservers_fail"]
+    plan.plant("zonedead", "ab", DEGRADED, *of_zone, "nameserver_unreachable", listed=["dead.hosts.test"])
+    plan.plant("zonelame", "ab", DEGRADED, *of_zone, "lame", listed=["c.hosts.test"])
+    plan.plant("zonegone", "ab", DEGRADED, *of_zone, "nameserver_not_found", listed=["gone.hosts.test"])
+    plan.plant(
+        "zoneprivate", "ab", DEGRADED, *of_zone, "nameserver_not_public", listed=["private.hosts.test"]
+    )
+    within = [f"ns.zonewithin.{PARENT_DOMAIN}"]
+    plan.plant("zonewithin", "ab", DEGRADED, "ns_set_differs", listed=within, extra=[f"ns A {BIND}"])

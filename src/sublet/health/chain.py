@@ -1,7 +1,7 @@
 """Validate a nameserver's answers with the DS records of the parent zone (RFC 4035, section 5; rules)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import dns.dnssec
@@ -9,12 +9,14 @@ import dns.dnssectypes
 import dns.exception
 import dns.message
 import dns.name
+import dns.rcode
 import dns.rdatatype
 import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
 from sublet.dns.types import DsRecord
+from sublet.health.denial import proves_absence, proves_wildcard
 from sublet.health.model import find_rrset
 
 KEYS_MAX = 32
@@ -25,14 +27,17 @@ VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
 VALIDATED_DIGESTS = frozenset({2, 4})
 _ZONE_FLAG = 0x0100
 _REVOKE_FLAG = 0x0080
+_DENIALS = (dns.rdatatype.NSEC, dns.rdatatype.NSEC3)
 
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
     """The result of a validation.
 
-    `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired` or `broken`; `detail` says more.
-    `ends_at` is when the first signature expires, and `validity` its time from inception to expiration. `algorithms` are those of the keys.
+    `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired`,
+    `unproven` (the proof that a record doesn't exist is missing) or `broken`; `detail` says more. `ends_at`
+    is when the first signature expires, and `validity` its time from inception to expiration. `algorithms`
+    are those of the keys.
     """
 
     problem: str | None = None
@@ -60,8 +65,19 @@ def judge_chain(
 ) -> ChainVerdict:
     """Validate the DNSKEY records with the DS records, and the SOA record with the keys, at `now`. Return the verdict.
 
-    Not checked: proofs that names or types don't exist, and that the zone is signed with every algorithm of its DS records.
+    Not checked: that the zone is signed with every algorithm of its DS records.
     """
+    keys = judge_keys(name, ds_records, dnskey, now)
+    if keys.problem is not None:
+        return keys
+    validator = Validator(name, find_rrset(dnskey, name, "DNSKEY") or (), now)
+    return worst_of([keys, validator.judge_records("SOA", soa)])
+
+
+def judge_keys(
+    name: dns.name.Name, ds_records: Sequence[DsRecord], dnskey: dns.message.Message | None, now: datetime
+) -> ChainVerdict:
+    """Validate the DNSKEY records with the DS records at `now`."""
     keys = find_rrset(dnskey, name, "DNSKEY")
     if keys is None:
         return ChainVerdict("without_key", "it has no DNSKEY record")
@@ -71,24 +87,89 @@ def judge_chain(
     entry_keys = [each for each in keys if _matches(name, each, ds_records)]
     if not entry_keys:
         return ChainVerdict("without_key", "no DS record matches one of its keys", algorithms=algorithms)
-    soa_record = find_rrset(soa, name, "SOA")
-    checked = [
-        _validate(keys, _signatures(dnskey, keys), entry_keys, now),
-        ChainVerdict("broken", "it has no SOA record")
-        if soa_record is None
-        else _validate(soa_record, _signatures(soa, soa_record), list(keys), now),
-    ]
-    worst = next((each for each in checked if each.problem), None)
-    if worst is not None:
-        return ChainVerdict(worst.problem, worst.detail, worst.ends_at, worst.validity, algorithms)
-    first = min(checked, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
-    return ChainVerdict(None, "", first.ends_at, first.validity, algorithms)
+    signatures = _signatures(dnskey.answer if dnskey is not None else (), keys)
+    return replace(_validate(keys, signatures, entry_keys, now), algorithms=algorithms)
+
+
+def worst_of(verdicts: Sequence[ChainVerdict]) -> ChainVerdict:
+    """Return the first verdict with a problem, or else the one whose signature expires first.
+
+    It has the algorithms of all.
+    """
+    problem = next((each for each in verdicts if each.problem), None)
+    first = problem or min(verdicts, key=lambda each: each.ends_at or datetime.max.replace(tzinfo=UTC))
+    return replace(first, algorithms=frozenset[int]().union(*(each.algorithms for each in verdicts)))
+
+
+class Validator:
+    """Validates a zone's answers with its keys, at `now`. It validates equal records only once."""
+
+    def __init__(self, zone: dns.name.Name, keys: Iterable[DNSKEY], now: datetime) -> None:
+        self.zone = zone
+        self._keys = list(keys)
+        self._now = now
+        self._known: dict[tuple[object, ...], ChainVerdict] = {}
+
+    def judge_records(self, rdtype: str, message: dns.message.Message | None) -> ChainVerdict:
+        """Validate the zone's own records of this type, which must exist."""
+        records = find_rrset(message, self.zone, rdtype)
+        if records is None or message is None:
+            return ChainVerdict("broken", f"it has no {rdtype} record")
+        return self._judge(records, message.answer)
+
+    def judge_answer(self, name: dns.name.Name, rdtype: str, message: dns.message.Message) -> ChainVerdict:
+        """Validate an answer about a name of the zone: its records, or the proof that there are none.
+
+        Not checked: the targets of aliases, and the SOA record of a negative answer, which BIND doesn't
+        validate.
+        """
+        kinds = (dns.rdatatype.from_text(rdtype), dns.rdatatype.CNAME, dns.rdatatype.DNAME)
+        found = [
+            each
+            for each in message.answer
+            if each.rdtype in kinds and (each.name == name or each.rdtype == dns.rdatatype.DNAME)
+        ]
+        if any(each.rdtype == dns.rdatatype.DNAME for each in found):
+            # The CNAME record is made of the DNAME record, and not signed.
+            found = [each for each in found if each.rdtype == dns.rdatatype.DNAME]
+        verdicts = [self._judge(each, message.answer) for each in found]
+        labels = min((each.labels for one in found for each in _signatures(message.answer, one)), default=0)
+        is_wildcard = bool(found) and found[0].name == name and labels < len(name) - 1
+        if (found and not is_wildcard) or any(each.problem for each in verdicts):
+            return worst_of(verdicts)
+        denials = [each for each in message.authority if each.rdtype in _DENIALS]
+        verdicts += [self._judge(each, message.authority) for each in denials]
+        is_nxdomain = message.rcode() == dns.rcode.NXDOMAIN
+        is_proven = (
+            proves_wildcard(self.zone, name, labels, denials)
+            if is_wildcard
+            else proves_absence(self.zone, name, rdtype, denials, is_nxdomain=is_nxdomain)
+        )
+        if not is_proven and not any(each.problem for each in verdicts):
+            what = f"{name.to_text(omit_final_dot=True)} has no {rdtype} record"
+            return ChainVerdict("unproven", f"it doesn't prove that {what}")
+        return worst_of(verdicts) if verdicts else ChainVerdict()
+
+    def _judge(self, records: dns.rrset.RRset, section: Sequence[dns.rrset.RRset]) -> ChainVerdict:
+        signatures = _signatures(section, records)
+        known = (records.name, records.rdtype, frozenset(records), frozenset(signatures))
+        if known not in self._known:
+            verdict = _validate(records, signatures, self._keys, self._now, self.zone)
+            self._known[known] = verdict
+        return self._known[known]
 
 
 def _validate(
-    rrset: dns.rrset.RRset, signatures: Sequence[RRSIG], keys: Sequence[DNSKEY], now: datetime
+    rrset: dns.rrset.RRset,
+    signatures: Sequence[RRSIG],
+    keys: Sequence[DNSKEY],
+    now: datetime,
+    zone: dns.name.Name | None = None,
 ) -> ChainVerdict:
-    """Validate a set of records. One valid signature by one of the keys is enough (RFC 4035, section 5.3)."""
+    """Validate a set of records of `zone`, by default the zone of the records' name.
+
+    One valid signature by one of the keys is enough (RFC 4035, section 5.3).
+    """
     kind = dns.rdatatype.to_text(rrset.rdtype)
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")
@@ -97,9 +178,9 @@ def _validate(
     for signature, key in _matching_pairs(signatures, keys):
         ends_at = datetime.fromtimestamp(signature.expiration, UTC)
         validity = timedelta(seconds=signature.expiration - signature.inception)
-        if _is_valid(rrset, signature, key, now.timestamp()):
+        if _is_valid(rrset, signature, key, now.timestamp(), zone):
             return ChainVerdict(None, "", ends_at, validity)
-        if now >= ends_at and _is_valid(rrset, signature, key, signature.inception):
+        if now >= ends_at and _is_valid(rrset, signature, key, signature.inception, zone):
             worst = ChainVerdict(
                 "expired", f"the signature of its {kind} record expired on {ends_at:%Y-%m-%d}", ends_at
             )
@@ -142,10 +223,10 @@ def _matches(name: dns.name.Name, key: DNSKEY, ds_records: Sequence[DsRecord]) -
     return False
 
 
-def _signatures(message: dns.message.Message | None, covered: dns.rrset.RRset) -> list[RRSIG]:
+def _signatures(section: Sequence[dns.rrset.RRset], covered: dns.rrset.RRset) -> list[RRSIG]:
     return [
         rdata
-        for rrset in (message.answer if message is not None else ())
+        for rrset in section
         if rrset.name == covered.name
         and rrset.rdtype == dns.rdatatype.RRSIG
         and rrset.covers == covered.rdtype

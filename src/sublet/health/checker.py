@@ -130,7 +130,14 @@ class Checker:
     ) -> CheckResult:
         clock = asyncio.get_running_loop().time
         seen = await observe(
-            target, self._client, resolver, claim, allowed=self._allowed, seconds=ends - clock(), extra=extra
+            target,
+            self._client,
+            resolver,
+            claim,
+            allowed=self._allowed,
+            seconds=ends - clock(),
+            extra=extra,
+            forwarding=self._forwarding if resolver is self._resolver else None,
         )
         # On a thread, because validating signatures would block the event loop for too long.
         found = await asyncio.to_thread(report, target, seen, self._db.now())

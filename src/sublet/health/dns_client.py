@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import secrets
+from dataclasses import replace
 
 import dns.edns
 import dns.exception
@@ -74,10 +75,10 @@ class DnsClient:
                 if failure.failure == "no_route":
                     break
             else:
-                reply = await _parse(wire, query, is_case_exact=is_random_case)
-                if reply.failure is None:
-                    return reply
-                failure = reply
+                reply = await _parse(wire, query)
+                if reply.message is not None and not (is_random_case and not reply.is_case_kept):
+                    return replace(reply, is_case_kept=reply.is_case_kept and failure.is_case_kept)
+                failure = Reply(failure="malformed", octets=reply.octets, is_case_kept=reply.is_case_kept)
         return failure
 
     async def ask_with_fallback(
@@ -150,7 +151,7 @@ async def _over_tcp(wire: bytes, address: str, port: int) -> bytes:
         return await read_message(reader)
 
 
-async def _parse(wire: bytes, query: dns.message.Message, *, is_case_exact: bool) -> Reply:
+async def _parse(wire: bytes, query: dns.message.Message) -> Reply:
     try:
         if len(wire) > PARSED_INLINE_OCTETS:
             message = await asyncio.to_thread(_message, wire)
@@ -158,25 +159,26 @@ async def _parse(wire: bytes, query: dns.message.Message, *, is_case_exact: bool
             message = _message(wire)
     except (dns.exception.DNSException, ValueError):
         return Reply(failure="malformed", octets=len(wire))
-    if not _is_answer_to(message, query, is_case_exact=is_case_exact):
+    if not _is_answer_to(message, query):
         return Reply(failure="malformed", octets=len(wire))
-    return Reply(message, octets=len(wire))
+    is_case_kept = not message.question or message.question[0].name.labels == query.question[0].name.labels
+    return Reply(message, octets=len(wire), is_case_kept=is_case_kept)
 
 
 def _message(wire: bytes) -> dns.message.Message:
     return dns.message.from_wire(wire, ignore_trailing=True, raise_on_truncation=False)
 
 
-def _is_answer_to(message: dns.message.Message, query: dns.message.Message, *, is_case_exact: bool) -> bool:
-    """True if a message answers a query; with `is_case_exact`, with the letters in the same case. An error response may lack the question."""
+def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> bool:
+    """True if a message answers a query. The case of letters doesn't matter.
+
+    An error response may lack the question.
+    """
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
         return False
     if not message.question:
         return message.rcode() != 0
     asked, answered = query.question[0], message.question[0]
     return (
-        answered.rdtype == asked.rdtype
-        and answered.rdclass == asked.rdclass
-        and answered.name == asked.name  # without case
-        and (not is_case_exact or answered.name.labels == asked.name.labels)
+        answered.rdtype == asked.rdtype and answered.rdclass == asked.rdclass and answered.name == asked.name
     )

@@ -95,7 +95,8 @@ def target_of(tx: Tx, subdomain: Subdomain) -> Target:
     )
     signed = is_zone_signed(tx, subdomain.platform_domain_id) is not False
     aliases = aliases_of(subdomain)
-    return Target(subdomain.fqdn, subdomain.domain, subdomain.delegation, signed, unheld, aliases)
+    delegation = subdomain.delegation
+    return Target(subdomain.fqdn, subdomain.domain, delegation, signed, unheld, aliases, is_published=True)
 
 
 def is_checked(subdomain: Subdomain) -> bool:

@@ -1,11 +1,13 @@
 """Derive the findings and the state of a delegation from a check's observations (rules).
 
-`broken` means that resolvers fail: no nameserver answers for the name, or no nameserver's answers validate. Therefore a fault of a
-nameserver is a warning if another nameserver works, and otherwise an error.
+`broken` means that resolvers fail: no nameserver has an answer for the name, or for a name below it, that
+they can use and validate (`answers.py`). Therefore a fault of a nameserver is a warning if another nameserver
+works, and otherwise an error.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from ipaddress import ip_network
 
 import dns.flags
@@ -13,7 +15,17 @@ import dns.rcode
 
 from sublet.dns.addresses import not_public_reason
 from sublet.health.aliases import DANGLING
-from sublet.health.chain import ChainVerdict, judge_chain, supported_ds
+from sublet.health.answers import (
+    FAILURES,
+    JudgedServer,
+    Judgement,
+    alias_of,
+    describe,
+    has_edns_error,
+    is_dead,
+    is_servfail,
+    judge,
+)
 from sublet.health.dns_client import PAYLOAD_OCTETS
 from sublet.health.model import (
     BROKEN,
@@ -25,6 +37,7 @@ from sublet.health.model import (
     HostAddresses,
     Level,
     Observation,
+    Question,
     Reply,
     Report,
     Server,
@@ -34,6 +47,7 @@ from sublet.health.model import (
     text_of,
 )
 from sublet.health.observe import glue_addresses
+from sublet.health.signature_findings import signature_findings
 
 CODES: dict[str, str] = {
     "nameserver_not_found": "the nameserver has no address in the DNS",
@@ -43,11 +57,19 @@ CODES: dict[str, str] = {
     "nameserver_unreachable_over_tcp": "the nameserver doesn't answer over TCP (RFC 7766)",
     "nameserver_unreachable_over_ipv6": "the nameserver answers over IPv4, but not at its IPv6 address",
     "lame": "the nameserver doesn't serve the name",
+    "answers_fail": "the nameserver answers some questions about the name, and fails for others",
+    "alias_at_apex": "the name is an alias, so it can't have nameservers (RFC 1034, section 3.6.2)",
+    "soa_missing": "the nameserver has no answer about the SOA record of the name",
+    "not_authoritative": "the nameserver's answers don't say that it has authority for the name (AA flag)",
+    "case_changed": "the nameserver repeats the question with other upper and lower case letters",
+    "zone_nameservers_fail": "no nameserver that the zone lists works, and resolvers may use those",
+    "resolver_fails": "the registry's resolver can't resolve the name, although a nameserver answers",
     "ns_set_differs": "the zone lists other nameservers than the registry",
     "glue_differs": "the zone has other addresses of its nameservers than the glue",
     "soa_serial_differs": "the nameservers have different versions of the zone",
     "ds_without_key": "no DS record matches a key of the zone",
     "ds_broken": "a DS record matches, but the signatures don't validate",
+    "denial_missing": "the zone is signed, but doesn't prove that a name or a record doesn't exist",
     "signatures_expire": "signatures expire soon, or have expired",
     "weak_algorithm": "the zone has keys of an algorithm that RFC 9904 advises against",
     "parent_not_signed": "the platform domain isn't signed, so the DS records have no effect",
@@ -66,20 +88,19 @@ REFUSED_CODES: dict[str, str] = {
     "csync_refused": "the zone's request for nameservers or glue is refused",
 }
 """The codes of findings about refused requests of the zone. They don't change the state of the delegation."""
-EXPIRES_SOON = timedelta(days=3)
-EXPIRES_SOON_PART = 4
-"""Signatures expire soon if also less than this part of their validity is left (1/4), because some servers sign for only two days."""
-WEAK_ALGORITHMS = frozenset({1, 3, 5, 6, 7, 10, 12})
 _NETWORK_BITS = {4: 24, 6: 48}
 
 
 def report(target: Target, seen: Observation, now: datetime) -> Report:
     """Return the findings and the state of a delegation after a check."""
-    found = tuple(_findings(target, seen, now))
-    return Report(derive_state(target, seen, found), found, now)
+    judgement = judge(target, seen, now)
+    found = list(_findings(target, seen, judgement, now))
+    if not any(each.level == Level.ERROR for each in found):
+        found += _resolver_findings(seen)
+    return Report(_derive_state(target, seen, judgement, found), tuple(found), now)
 
 
-def derive_state(target: Target, seen: Observation, found: Sequence[Finding]) -> str:
+def _derive_state(target: Target, seen: Observation, judgement: Judgement, found: Sequence[Finding]) -> str:
     """Return the state of a delegation.
 
     It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this host couldn't ask all.
@@ -88,26 +109,13 @@ def derive_state(target: Target, seen: Observation, found: Sequence[Finding]) ->
     if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
     levels = {each.level for each in found}
-    if not any(_is_working(each, target) for each in seen.servers) and _could_not_ask(seen):
+    if not judgement.working and _could_not_ask(seen):
         return UNKNOWN
     if Level.ERROR in levels:
         return BROKEN
-    if _is_unfinished(target, seen):
+    if not judgement.is_complete:
         return UNKNOWN
     return DEGRADED if Level.WARNING in levels else HEALTHY
-
-
-def _is_unfinished(target: Target, seen: Observation) -> bool:
-    """True if the check reached its limits before it found a working nameserver, or the keys of a signed zone."""
-    working = [each for each in seen.servers if _is_working(each, target)]
-    if not working:
-        return True
-    is_validated = target.parent_signed and bool(supported_ds(target.delegation.ds_records))
-    return is_validated and not any(_has_dnskey_reply(each) for each in working)
-
-
-def _has_dnskey_reply(server: Server) -> bool:
-    return server.dnskey.failure != "not_asked"
 
 
 def _could_not_ask(seen: Observation) -> bool:
@@ -117,53 +125,24 @@ def _could_not_ask(seen: Observation) -> bool:
     return bool(replies) and all(each.failure in ("no_route", "not_asked") for each in replies)
 
 
-def _findings(target: Target, seen: Observation, now: datetime) -> Iterator[Finding]:
-    working = [each for each in seen.servers if _is_working(each, target)]
+def _findings(target: Target, seen: Observation, judgement: Judgement, now: datetime) -> Iterator[Finding]:
+    working = [each.server for each in judgement.working]
     level = Level.WARNING if working else Level.ERROR
-    yield from _host_findings(target, seen, level)
-    yield from _reachability_findings(seen, level)
-    yield from _lameness_findings(target, seen, level)
+    yield from _host_findings(target, seen.hosts, seen.not_public, level)
+    yield from _reachability_findings(seen.servers, level)
+    yield from _answer_findings(target, judgement.servers, judgement.lost, level)
+    yield from _authority_findings(target, judgement.working)
     yield from _zone_content_findings(target, working)
-    yield from _signature_findings(target, working, now)
+    yield from _unlisted_findings(target, seen, working, now)
+    yield from signature_findings(target, judgement, now)
     yield from _software_findings(seen.servers, working)
     yield from _single_point_findings(seen)
 
 
-def _is_working(server: Server, target: Target) -> bool:
-    """True if a server answers with authority for the name: over UDP, or over TCP if it truncates the answer over UDP."""
-    if _has_no_whole_answer(server):
-        return False
-    return _is_authoritative(_soa_reply(server), target)
-
-
-def _has_no_whole_answer(server: Server) -> bool:
-    """True if a server truncates its answer over UDP, and doesn't answer over TCP."""
-    message = server.soa.message
-    is_truncated = message is not None and bool(message.flags & dns.flags.TC)
-    return is_truncated and server.soa_tcp.failure in ("no_answer", "malformed")
-
-
-def _soa_reply(server: Server) -> Reply:
-    """Return the reply about the SOA record that resolvers use.
-
-    They retry without EDNS after an EDNS error (FORMERR, NOTIMP), but not after a timeout (dnsflagday.net/2019).
-    """
-    message = server.soa.message
-    is_edns_error = message is not None and message.rcode() in (dns.rcode.FORMERR, dns.rcode.NOTIMP)
-    return server.soa_plain if is_edns_error and server.soa_plain.message is not None else server.soa
-
-
-def _is_authoritative(reply: Reply, target: Target) -> bool:
-    message = reply.message
-    if message is None or message.rcode() != dns.rcode.NOERROR or not message.flags & dns.flags.AA:
-        return False
-    if message.flags & dns.flags.TC:
-        return True
-    return find_rrset(message, name_of(target.fqdn), "SOA") is not None
-
-
-def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
-    for each in seen.hosts:
+def _host_findings(
+    target: Target, hosts: Iterable[HostAddresses], not_public: Collection[str], level: Level
+) -> Iterator[Finding]:
+    for each in hosts:
         if each.failure in ("not_found", "bogus"):
             why = (
                 "has no address in the DNS"
@@ -190,7 +169,7 @@ def _host_findings(target: Target, seen: Observation, level: Level) -> Iterator[
                 f"The domain of nameserver {each.host} isn't registered. Its next owner can take over {target.fqdn}.",
                 "Remove the nameserver, or register its domain.",
             )
-        private = [address for address in each.addresses if address in seen.not_public]
+        private = [address for address in each.addresses if address in not_public]
         if each.addresses and len(private) == len(each.addresses):
             reason = (not_public_reason(private[0]) or "").removesuffix(" Give a public address.")
             yield Finding(
@@ -210,11 +189,11 @@ def _is_hijackable(target: Target, host: HostAddresses) -> bool:
     return zone is not None and zone != "" and ("." not in zone or zone == target.domain)
 
 
-def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]:
-    for host, servers in _group_by_host(seen.servers).items():
-        dead = [each for each in servers if _is_dead(each)]
+def _reachability_findings(servers: Sequence[Server], level: Level) -> Iterator[Finding]:
+    for host, its in _group_by_host(servers).items():
+        dead = [each for each in its if is_dead(each)]
         hint = "Start the nameserver, open port 53 for UDP and TCP, or remove it."
-        if dead and all(_is_dead(each) or each.soa.failure == "no_route" for each in servers):
+        if dead and all(is_dead(each) or each.soa.failure == "no_route" for each in its):
             how = "doesn't answer"
             if any(each.soa_plain.message for each in dead):
                 how = "answers only without EDNS"
@@ -227,35 +206,151 @@ def _reachability_findings(seen: Observation, level: Level) -> Iterator[Finding]
             code = "nameserver_unreachable_over_ipv6" if ":" in each.address else "nameserver_unreachable"
             message = f"Nameserver {host} doesn't answer at {each.address}."
             yield Finding(code, Level.WARNING, each.address, message, hint)
-        for each in servers:
-            if each not in dead and each.soa_tcp.failure in ("no_answer", "malformed"):
+        for each in its:
+            if each not in dead and each.soa_tcp.failure in FAILURES:
                 yield Finding(
                     "nameserver_unreachable_over_tcp",
-                    level if _has_no_whole_answer(each) else Level.WARNING,
+                    level if _truncates(each) else Level.WARNING,
                     each.address,
                     f"Nameserver {host} doesn't answer over TCP at {each.address}, so long answers get lost.",
                     "Open port 53 for TCP.",
                 )
 
 
-def _is_dead(server: Server) -> bool:
-    """True if a server was asked and didn't answer over UDP with EDNS."""
-    return server.soa.failure in ("no_answer", "malformed")
+def _truncates(server: Server) -> bool:
+    return any(each.message and each.message.flags & dns.flags.TC for each in server.answers.values())
 
 
-def _lameness_findings(target: Target, seen: Observation, level: Level) -> Iterator[Finding]:
-    for server in seen.servers:
-        reply = _soa_reply(server)
-        if reply.message is None or _is_authoritative(reply, target):
+def _answer_findings(
+    target: Target, servers: Iterable[JudgedServer], lost: Collection[Question], level: Level
+) -> Iterator[Finding]:
+    for each in servers:
+        host = each.server.host
+        where = f"Nameserver {host} ({each.server.address})"
+        faults = {**each.faults, **each.doubts}
+        if is_dead(each.server) or not faults or _truncates(each.server):
             continue
-        rcode = reply.message.rcode()
-        how = "without authority" if rcode == dns.rcode.NOERROR else dns.rcode.to_text(rcode)
+        if not each.is_working:
+            fault = next(iter(faults.values()))
+            yield Finding(
+                "lame",
+                level,
+                host,
+                f"{where} doesn't serve {target.fqdn}. It gives {fault}.",
+                f"Set up the zone {target.fqdn} there, or remove the nameserver.",
+            )
+            continue
         yield Finding(
-            "lame",
-            level,
-            server.host,
-            f"Nameserver {server.host} ({server.address}) answers {how} for {target.fqdn}.",
-            f"Set up the zone {target.fqdn} there, or remove the nameserver.",
+            "answers_fail",
+            Level.ERROR if any(question in lost for question in each.faults) else Level.WARNING,
+            host,
+            f"{where} fails for some questions. {describe(faults.items())}.",
+            "Repair the nameserver's software or the firewall in front of it. It must answer questions of "
+            f"every type, and about every name below {target.fqdn}.",
+        )
+
+
+def _authority_findings(target: Target, working: Sequence[JudgedServer]) -> Iterator[Finding]:
+    """Yield the faults of answers that resolvers use nevertheless."""
+    for judged in working:
+        server = judged.server
+        where = f"Nameserver {server.host} ({server.address})"
+        alias = alias_of(target.fqdn, server)
+        questions = server.answers.keys() - judged.faults.keys() - judged.doubts.keys()
+        answers = [message for each in questions if (message := server.answers[each].message) is not None]
+        if alias is not None:
+            yield Finding(
+                "alias_at_apex",
+                Level.WARNING,
+                server.host,
+                f"{where} says that {target.fqdn} is an alias (CNAME) of {text_of(alias)}. Some resolvers "
+                "then don't find other records.",
+                "Replace the alias with A and AAAA records.",
+            )
+        elif _lacks_soa(target, server):
+            yield Finding(
+                "soa_missing",
+                Level.WARNING,
+                server.host,
+                f"{where} has no answer about the SOA record of {target.fqdn}.",
+                "Add the SOA record, or repair the nameserver's software or the firewall in front of it.",
+            )
+        if not all(each.flags & dns.flags.AA for each in answers):
+            yield Finding(
+                "not_authoritative",
+                Level.WARNING,
+                server.host,
+                f"{where} answers without authority (AA flag), which some resolvers don't accept.",
+                f"Set up the zone {target.fqdn} there. A cache can't be a nameserver.",
+            )
+        if not all(each.is_case_kept for each in (server.soa, *server.answers.values())):
+            yield Finding(
+                "case_changed",
+                Level.WARNING,
+                server.host,
+                f"{where} repeats questions with other upper and lower case letters. Resolvers that vary "
+                "the case against forgery ask it again.",
+                "Update the nameserver's software, or the firewall in front of it.",
+            )
+
+
+def _lacks_soa(target: Target, server: Server) -> bool:
+    """True if the server was asked for its SOA record, and has none in any way of asking."""
+    replies = (server.soa, server.soa_plain, server.soa_tcp)
+    is_asked = server.soa.failure not in ("not_asked", "no_route")
+    return is_asked and not any(find_rrset(each.message, name_of(target.fqdn), "SOA") for each in replies)
+
+
+def _unlisted_findings(
+    target: Target, seen: Observation, working: Sequence[Server], now: datetime
+) -> Iterator[Finding]:
+    """Yield the faults of nameservers that only the zone names.
+
+    Resolvers use them after they have got its NS records.
+    """
+    asked = {each.address for each in seen.unlisted}
+    addresses = {address for each in seen.unlisted_hosts for address in each.addresses}
+    private = {each for each in addresses - asked if not_public_reason(each) is not None}
+    yield from _host_findings(target, seen.unlisted_hosts, private, Level.WARNING)
+    yield from _reachability_findings(seen.unlisted, Level.WARNING)
+    judged = judge(target, replace(seen, servers=seen.unlisted), now)
+    yield from _answer_findings(target, judged.servers, (), Level.WARNING)
+    good = {each.host for each in (*working, *(each.server for each in judged.working))}
+    bad = {each.host for each in seen.unlisted_hosts if each.failure in ("not_found", "bogus")}
+    bad |= {each.server.host for each in judged.servers if not each.is_working}
+    bad |= {
+        each.host for each in seen.unlisted_hosts if each.addresses and private.issuperset(each.addresses)
+    }
+    bad |= {each.host for each in seen.hosts}
+    for server in working:
+        hosts = _listed_by(target, server)
+        if hosts and good.isdisjoint(hosts) and bad.issuperset(hosts):
+            yield Finding(
+                "zone_nameservers_fail",
+                Level.WARNING,
+                server.host,
+                f"No nameserver that the zone at {server.host} lists works: {', '.join(sorted(hosts))}. "
+                "Resolvers that use them fail.",
+                "Change the NS records of the zone to the nameservers in the registry.",
+            )
+            return
+
+
+def _listed_by(target: Target, server: Server) -> frozenset[str]:
+    found = find_rrset(server.nameservers.message, name_of(target.fqdn), "NS")
+    return frozenset(text_of(each.target) for each in found or ())
+
+
+def _resolver_findings(seen: Observation) -> Iterator[Finding]:
+    failed = [question for question, reply in seen.resolved.items() if is_servfail(reply)]
+    if failed:
+        name, rdtype = failed[0]
+        yield Finding(
+            "resolver_fails",
+            Level.WARNING,
+            name,
+            f"The registry's resolver gives SERVFAIL for {rdtype} of {name}, although a nameserver answers.",
+            "Repair the other findings. If there are none, wait a day. The resolver may remember a fault.",
         )
 
 
@@ -265,12 +360,11 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
     others: dict[frozenset[str], str] = {}
     serials: dict[int, str] = {}
     for server in working:
-        hosts = frozenset(
-            text_of(each.target) for each in find_rrset(server.nameservers.message, name, "NS") or ()
-        )
+        hosts = _listed_by(target, server)
         if hosts and hosts != ours:
             others.setdefault(hosts, server.host)
-        soa = find_rrset(_soa_reply(server).message, name, "SOA")
+        replies = (server.soa, server.soa_plain, server.soa_tcp)
+        soa = next((found for each in replies if (found := find_rrset(each.message, name, "SOA"))), None)
         if soa is not None:
             serials.setdefault(soa[0].serial, server.host)
     for hosts, host in others.items():
@@ -316,91 +410,6 @@ def _glue_findings(target: Target, working: Sequence[Server]) -> Iterator[Findin
                 )
 
 
-def _signature_findings(target: Target, working: Sequence[Server], now: datetime) -> Iterator[Finding]:
-    if not target.delegation.ds_records:
-        return
-    if not target.parent_signed:
-        yield Finding(
-            "parent_not_signed",
-            Level.NOTICE,
-            target.domain,
-            f"{target.domain} isn't signed, so the DS records have no effect.",
-            f"Keep the DS records until {target.domain} is signed, or remove them.",
-        )
-    supported = supported_ds(target.delegation.ds_records)
-    if not supported or not working:
-        return
-    chains = [(each, _validate(target, each, now)) for each in working if _has_dnskey_reply(each)]
-    # Validators ignore DS records in an unsigned zone.
-    is_error = (
-        target.parent_signed and len(chains) == len(working) and all(chain.problem for _, chain in chains)
-    )
-    level = Level.ERROR if is_error else Level.WARNING
-    for server, chain in chains:
-        if chain.problem is not None:
-            yield _chain_finding(target, server, chain, level)
-    yield from _expiry_findings(target, (chain for _, chain in chains), now)
-    yield from _algorithm_findings(target, (chain for _, chain in chains))
-
-
-def _validate(target: Target, server: Server, now: datetime) -> ChainVerdict:
-    name = name_of(target.fqdn)
-    if server.dnskey.failure is not None:
-        return ChainVerdict("broken", "it doesn't answer queries for DNSKEY records")
-    return judge_chain(
-        name, supported_ds(target.delegation.ds_records), server.dnskey.message, _signed_soa(server), now
-    )
-
-
-def _signed_soa(server: Server) -> dns.message.Message | None:
-    """Return the answer with the SOA record and its signatures, over TCP if it is too long for UDP."""
-    over_udp = server.soa.message
-    return server.soa_tcp.message if over_udp is not None and over_udp.flags & dns.flags.TC else over_udp
-
-
-def _chain_finding(target: Target, server: Server, chain: ChainVerdict, level: Level) -> Finding:
-    tags = ", ".join(str(each.key_tag) for each in target.delegation.ds_records)
-    code = {"without_key": "ds_without_key", "expired": "signatures_expire"}.get(
-        chain.problem or "", "ds_broken"
-    )
-    hint = {
-        "ds_without_key": "Remove the DS records, or replace them with DS records of the zone's present key.",
-        "signatures_expire": "Sign the zone again.",
-        "ds_broken": "Sign the zone again with a key that a DS record matches, or remove the DS records.",
-    }[code]
-    message = f"The answers of {server.host} don't validate with the DS records ({tags}): {chain.detail}."
-    return Finding(code, level, server.host, message, hint)
-
-
-def _expiry_findings(target: Target, chains: Iterable[ChainVerdict], now: datetime) -> Iterator[Finding]:
-    for chain in chains:
-        if chain.problem is None and chain.ends_at is not None and chain.validity is not None:
-            left = chain.ends_at - now
-            if left < min(EXPIRES_SOON, chain.validity / EXPIRES_SOON_PART):
-                yield Finding(
-                    "signatures_expire",
-                    Level.WARNING,
-                    target.fqdn,
-                    f"Signatures of {target.fqdn} expire on {chain.ends_at:%Y-%m-%d %H:%M} UTC.",
-                    "Sign the zone again before then.",
-                )
-                return
-
-
-def _algorithm_findings(target: Target, chains: Iterable[ChainVerdict]) -> Iterator[Finding]:
-    used = {each.algorithm for each in target.delegation.ds_records}.union(
-        *(each.algorithms for each in chains)
-    )
-    for algorithm in sorted(used & WEAK_ALGORITHMS):
-        yield Finding(
-            "weak_algorithm",
-            Level.WARNING,
-            str(algorithm),
-            f"The zone has keys of algorithm {algorithm}, which RFC 9904 advises against.",
-            "Sign the zone with algorithm 13 (ECDSAP256SHA256).",
-        )
-
-
 def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> Iterator[Finding]:
     for server in servers:
         if server.recursion.message is not None and _recurses(server.recursion):
@@ -411,10 +420,11 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 f"Nameserver {server.host} ({server.address}) resolves names for any client.",
                 "Turn recursion off, or allow it only for your own networks.",
             )
-        if server.soa_plain.message is not None:
+        if has_edns_error(server.soa) and server.soa_plain.message and not has_edns_error(server.soa_plain):
             yield Finding(
                 "edns_broken",
-                Level.NOTICE,
+                # BIND asks again without EDNS after FORMERR, but not after NOTIMP.
+                Level.NOTICE if _gives(server.soa, dns.rcode.FORMERR) else Level.WARNING,
                 server.address,
                 f"Nameserver {server.host} ({server.address}) answers only without EDNS.",
                 "Update its software, or the firewall in front of it.",
@@ -428,6 +438,10 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 f"UDP answers of nameserver {server.host} ({server.address}) are larger than the {PAYLOAD_OCTETS} octets of the query, or get lost.",
                 f"Limit its UDP answers to {PAYLOAD_OCTETS} octets.",
             )
+
+
+def _gives(reply: Reply, rcode: dns.rcode.Rcode) -> bool:
+    return reply.message is not None and reply.message.rcode() == rcode
 
 
 def _recurses(reply: Reply) -> bool:

@@ -30,8 +30,9 @@ class Level(StrEnum):
 class Target:
     """A delegation to check, stored or planned, or the `aliases` of a name with records (`aliases.py`).
 
-    `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld` are the nameservers below names
-    of this registry that no user holds or that are in the trash.
+    `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld`
+    are the nameservers below names of this registry that no user holds or that are in the trash.
+    `is_published` is true if the name is in the DNS, so the registry's resolver is asked about it, too.
     """
 
     fqdn: str
@@ -40,6 +41,7 @@ class Target:
     parent_signed: bool
     unheld: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,15 @@ class HostAddresses:
 class Reply:
     """The outcome of one query.
 
-    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this machine can't send to the address) or
-    `not_asked` (the check reached its limits first). `octets` is the size of the answer.
+    `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this
+    machine can't send to the address) or `not_asked` (the check reached its limits first). `octets` is the
+    size of the answer. `is_case_kept` is false if the question came back with its letters in another case.
     """
 
     message: dns.message.Message | None = None
     failure: str | None = None
     octets: int = 0
+    is_case_kept: bool = True
 
 
 NOT_ASKED = Reply(failure="not_asked")
@@ -81,14 +85,17 @@ Question = tuple[str, str]
 class Server:
     """The replies of a nameserver at one address.
 
-    `soa` and `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if the UDP reply failed or was truncated.
-    `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed.
-    `addresses` are the replies about nameservers with glue, by host and type. `extra` are the replies to additional questions, over TCP.
+    `answers` are the replies to the questions of resolvers about the name and a name below it, as a resolver
+    gets them. `soa` and `recursion` are over UDP with EDNS; `nameservers` and `dnskey` too, or over TCP if
+    the UDP reply failed or was truncated. `dnskey_udp` is the UDP reply about DNSKEY records. `soa_tcp` is
+    over TCP. `soa_plain` is without EDNS, and asked only if `soa` failed. `addresses` are the replies about
+    nameservers with glue, by host and type. `extra` are the replies to additional questions, over TCP.
     `cds_udp` is the UDP reply about CDS records, if they are among the additional questions.
     """
 
     host: str
     address: str
+    answers: dict[Question, Reply] = field(default_factory=dict)
     soa: Reply = NOT_ASKED
     soa_plain: Reply = NOT_ASKED
     soa_tcp: Reply = NOT_ASKED
@@ -105,13 +112,19 @@ class Server:
 class Observation:
     """The observations of one check.
 
-    `not_public` are the addresses that checks must not query. `busy_until` is set if no query was sent, because another check was asking the same addresses.
+    `unlisted_hosts` and `unlisted` are the nameservers that only the zone names, and their servers.
+    `not_public` are the addresses that checks must not query. `resolved` are the replies of the registry's
+    resolver to the questions of resolvers. `busy_until` is set if no query was sent, because another check
+    was asking the same addresses.
     """
 
     hosts: tuple[HostAddresses, ...] = ()
     servers: tuple[Server, ...] = ()
     not_public: tuple[str, ...] = ()
     busy_until: datetime | None = None
+    unlisted_hosts: tuple[HostAddresses, ...] = ()
+    unlisted: tuple[Server, ...] = ()
+    resolved: dict[Question, Reply] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from sublet.config import split_list
 from sublet.dns.addresses import not_public_reason
 
-QUERIES_MAX = 40
-"""The maximum number of queries of a check, including those that resolve the nameservers."""
+QUERIES_MAX = 120
+"""The maximum number of queries of a check. A server gets about eight."""
 EXTRA_QUERIES_MAX = 240
 """The maximum number of queries of a check for `extra` questions. DS records need 3 for each address, CSYNC records more."""
 CHECK_SECONDS = 10.0

@@ -23,10 +23,10 @@ from sublet.dns.parent_servers import ParentServer
 from sublet.dns.types import DsRecord
 from sublet.health.chain import ChainVerdict, judge_chain, supported_ds
 from sublet.health.dns_client import DnsClient
-from sublet.health.findings import EXPIRES_SOON, EXPIRES_SOON_PART
 from sublet.health.model import NOT_ASKED, Reply, find_rrset, name_of, text_of
 from sublet.health.query_limits import Budget, Network, may_ask
 from sublet.health.resolve import ForwardingResolver
+from sublet.health.signature_findings import EXPIRES_SOON, EXPIRES_SOON_PART
 
 QUERIES_MAX = 200
 """The maximum number of queries of a check, without those that compare the records of names."""

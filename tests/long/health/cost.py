@@ -1,4 +1,7 @@
-"""The cost of checks: many names, half of them signed, checked by one worker. Per 100,000 a day that is at most 6 percent of a core."""
+"""The cost of checks: many names, half of them signed, checked by one worker.
+
+For 100,000 a day that is at most 6 percent of a core.
+"""
 
 import asyncio
 import gc

@@ -1,6 +1,5 @@
-"""What Zonemaster says of random delegations, beside what a check says."""
+"""What Zonemaster says of delegations, beside what two resolvers and a check say."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -8,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from long.health.judges import check_all, run_in_network
-from long.health.random_delegations import random_world
+from long.health.judges import look_at_running, run_in_network
+from long.health.random_delegations import ADDRESSES, CASES, random_world
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
-from support.dns_world import ROOT_ADDRESS, world_running
+from support.dns_world import ROOT_ADDRESS
 
 LEVELS = ("CRITICAL", "ERROR", "WARNING", "NOTICE", "INFO")
 NAME_SECONDS = 600.0
@@ -19,35 +18,41 @@ NAME_SECONDS = 600.0
 
 def run(trial: Trial) -> Outcome:
     """Compare in a network of its own."""
-    world, _, _ = random_world(Random(trial.seed), 1)  # noqa: S311 - a test's draw
-    found = run_in_network(world.addresses, "long.health.zonemaster", trial)
+    found = run_in_network(ADDRESSES, "long.health.zonemaster", trial)
     return Outcome("\n".join(found["told"]))
 
 
 ZONEMASTER = Scenario(
     "zonemaster",
-    "Zonemaster's worst level for random delegations, beside the state by a check. Counts names. The two need not agree: Zonemaster "
-    "also judges the style of a zone.",
+    "What unbound, BIND, a check and Zonemaster say of the main faults of the table, and of random "
+    "delegations. Counts names. Zonemaster need not agree with the others: it also judges the style of a zone.",
     run,
     {SOAK: {SQLITE: 60}},
 )
 
 
 def compare(folder: Path, seed: int, count: int) -> dict[str, list[str]]:
-    """Return a table of states and Zonemaster's worst levels, with its tags for the names that both see differently."""
-    world, targets, _ = random_world(Random(seed), count)  # noqa: S311 - a test's draw
+    """Return a row for each name of the table, and the number of random names for each set of verdicts."""
     hints = folder / "hints"
     hints.write_text(f". 3600 IN NS root.\nroot. 3600 IN A {ROOT_ADDRESS}\n", encoding="utf-8")
-    table, told = Counter[tuple[str, str]](), []
-    with world_running(folder / "world", world):
-        for target, found in zip(targets, asyncio.run(check_all(targets)), strict=True):
-            worst, tags = judge(target.fqdn, hints)
-            table[found.state, worst] += 1
-            if (found.state == "broken") != (worst in ("CRITICAL", "ERROR")):
-                codes = sorted({each.code for each in found.findings})
-                told.append(f"{found.state} {codes}, Zonemaster {worst}: {sorted(tags)}")
-    rows = [f"{state}, Zonemaster {worst}: {number}" for (state, worst), number in sorted(table.items())]
-    return {"told": [*rows, *(f"{text} ({number} times)" for text, number in sorted(Counter(told).items()))]}
+    rows, others = [], Counter[str]()
+    world = random_world(Random(seed), count, only=CASES)  # noqa: S311 - a test's draw
+    with look_at_running(folder, world) as looks:
+        for look in looks:
+            worst, tags = judge(look.target.fqdn, hints)
+            resolvers = f"unbound {_word(look.unbound.fails)}, BIND {_word(look.bind.fails)}"
+            label = look.target.fqdn.partition(".")[0]
+            if label in CASES:
+                codes = ", ".join(sorted({each.code for each in look.report.findings}))
+                found = f"{look.report.state} ({codes})"
+                rows.append(f"{label}: {resolvers}; check {found}; Zonemaster {worst} {sorted(tags)}")
+            else:
+                others[f"{resolvers}; check {look.report.state}; Zonemaster {worst}"] += 1
+    return {"told": [*rows, *(f"random, {row}: {number}" for row, number in sorted(others.items()))]}
+
+
+def _word(fails: bool) -> str:
+    return "fails" if fails else "answers"
 
 
 def judge(name: str, hints: Path) -> tuple[str, set[str]]:
