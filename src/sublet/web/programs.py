@@ -1,4 +1,4 @@
-"""The pages that give programs a credential for one purpose: an update key for certificates, a token for a changing address.
+"""The pages that give programs a credential: a key for certificates, a token for a changing address.
 
 They show the secret once, in the configurations of the usual programs.
 """
@@ -24,7 +24,10 @@ async def show_certificate(call: PageCall) -> Response:
 
 
 async def create_key(call: PageCall) -> Response:
-    """Create a key for certificates, and show it. The answer isn't a redirect, because the secret isn't stored."""
+    """Create a key for certificates, and show it.
+
+    The answer isn't a redirect, because the secret isn't stored.
+    """
     members = {"name": call.form.text("name") or "certificates", "record_names": CHALLENGES}
     return await _certificate(call, await call.api("create_update_key", members, fqdn=_fqdn(call)))
 

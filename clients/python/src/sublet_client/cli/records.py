@@ -187,7 +187,9 @@ def _zone_lines(fqdn: str, record_sets: Sequence[RecordSet]) -> str:
 
 
 def _parse_lines(text: str) -> list[RecordSetEntry]:
-    """Return the RRsets of lines as `_zone_lines` writes them. Lines that are empty, begin with `;` or `$ORIGIN` are ignored.
+    """Return the RRsets of lines as `_zone_lines` writes them.
+
+    Lines that are empty, begin with `;` or `$ORIGIN` are ignored.
 
     Raises:
         click.BadParameter: a line has another form.
