@@ -51,9 +51,9 @@ from sublet.subdomains.update_keys.keys import derive_secret, parse_key_name
 from sublet.subdomains.view_zone import apex_of
 from sublet.updates.wire import (
     BadMessageError,
-    ReadMessage,
+    ParsedMessage,
     header_response,
-    read_message,
+    parse_message,
     tsig_error_response,
     write_response,
 )
@@ -123,7 +123,7 @@ class UpdateServer:
         elif len(wire) > UDP_BYTES_MAX:
             raise UpdateError(dns.rcode.REFUSED)
         async with self._parsing:
-            read = await asyncio.to_thread(read_message, wire, self._secret_of, self._context.db.now())
+            read = await asyncio.to_thread(parse_message, wire, self._secret_of, self._context.db.now())
         if read.key_name is None:
             return await self._answer_unsigned(wire, read.message, over_tcp=over_tcp)
         registrant = await self._authenticate(read)
@@ -149,7 +149,7 @@ class UpdateServer:
     def _secret_of(self, name: str) -> bytes | None:
         return None if parse_key_name(name) is None else derive_secret(self._server_secret, name)
 
-    async def _authenticate(self, read: ReadMessage) -> Registrant:
+    async def _authenticate(self, read: ParsedMessage) -> Registrant:
         """Return the registrant of the key that signed a message, or refuse the key as unknown."""
         assert read.key_name is not None  # noqa: S101 - the caller looked
         key_id = parse_key_name(read.key_name)
@@ -169,7 +169,7 @@ class UpdateServer:
         self,
         wire: bytes,
         host: str,
-        read: ReadMessage,
+        read: ParsedMessage,
         registrant: Registrant,
         response: dns.message.Message,
         *,

@@ -19,7 +19,7 @@ import dns.wire
 from sublet.dns.wire import HEADER_BYTES
 
 MESSAGE_BYTES_MAX: Final = 16_384
-RECORDS_MAX: Final = 1_000
+RECORDS_MAX: Final = 500
 """The maximum number of records in a message, because the work to parse it grows with them."""
 FUDGE_SECONDS: Final = 300
 """The maximum difference of the clocks. A message may ask for less."""
@@ -40,7 +40,7 @@ class BadMessageError(Exception):
         self.wire = wire
 
 
-class ReadMessage(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A message.
 
     `key_name` is the key that signed it, in lower case without the final dot; None if it is unsigned.
@@ -50,8 +50,8 @@ class ReadMessage(NamedTuple):
     key_name: str | None
 
 
-def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> ReadMessage:
-    """Read a message, and check its signature if it has one.
+def parse_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> ParsedMessage:
+    """Parse a message, and check its signature if it has one.
 
     Raises:
         BadMessageError: the message is malformed (FORMERR), or its TSIG is wrong (NOTAUTH with BADKEY, BADSIG
@@ -63,8 +63,8 @@ def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> Rea
     except Exception:  # noqa: BLE001 - dnspython parses hostile octets here
         raise BadMessageError(header_response(wire, dns.rcode.FORMERR)) from None
     if message.tsig is None:
-        return ReadMessage(message, None)
-    return ReadMessage(message, _check_signature(wire, message, last_record_at, derive_secret, now))
+        return ParsedMessage(message, None)
+    return ParsedMessage(message, _check_signature(wire, message, last_record_at, derive_secret, now))
 
 
 def _scan(wire: bytes) -> int:
