@@ -1,4 +1,6 @@
-"""`subletctl keys` against the real service: keys that nsupdate can use, limited unless it is asked otherwise, and revoked."""
+"""`subletctl keys` against the real service: keys that nsupdate can use, limited unless it is asked
+otherwise, and revoked.
+"""
 
 import json
 from collections.abc import Iterator

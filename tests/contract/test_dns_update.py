@@ -444,7 +444,10 @@ def signed(wire: bytes, key: Key) -> bytes:
 
 
 def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registrant) -> None:
-    """UPDATE, API and dyndns2 change the same name, and UPDATE and API the same RRset. Each change is there in the end."""
+    """UPDATE, API and dyndns2 change the same name, and UPDATE and API the same RRset.
+
+    Each change is there in the end.
+    """
     key = new_key(shop, user)
     token = shop.issue_token(user.email, "records:write")
     path = f"/subdomains/{key.fqdn}/records"
@@ -514,7 +517,9 @@ NEVER = {
 
 
 def test_a_leaked_key_of_certificates_changes_nothing_else(shop: RunningService, user: Registrant) -> None:
-    """A matrix: each change of RFC 2136, section 2.5, for each type and each kind of other owner; and the secret at the API."""
+    """A matrix: each change of RFC 2136, section 2.5, for each type and each kind of other owner; and the
+    secret at the API.
+    """
     assert set(VALUES) == set(RECORD_TYPES)
     fqdn, other = unused_name("records.test"), unused_name("records.test")
     shop.register(user, other, records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])

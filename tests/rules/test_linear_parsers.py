@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
@@ -55,7 +56,9 @@ from sublet.subdomains.records.dyndns import parse_addresses, parse_hosts
 from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
 from sublet.subdomains.records.values import parse_labels, parse_value
 from sublet.subdomains.records.zone_file import parse_zone_file as parse_records_file
+from sublet.subdomains.update_keys.keys import parse_key_name
 from sublet.tickets.lifecycle import check_line, check_message
+from sublet.updates.wire import MESSAGE_BYTES_MAX, RECORDS_MAX, BadMessageError, parse_message
 from sublet.web.delegation_form import read_delegation_form
 from sublet.web.form import Form, parse_form
 from sublet.web.pasted import (
@@ -332,6 +335,26 @@ PACKETS: dict[str, Callable[[int], bytes]] = {
 }
 
 
+UPDATES = {
+    **PACKETS,
+    "records to add": lambda size: update_of(size, b"\xc0\x0c\0\x10\0\1\0\0\0\x3c\0\2\1a"),
+    "pointers in an update": lambda size: b"\0\1\x28" + pointers(min(size, 9_000))[3:],
+    "names to delete": lambda size: update_of(size, b"\1a\xc0\x0c\0\xff\0\xff\0\0\0\0\0\0"),
+}
+
+
+def update_of(size: int, record: bytes) -> bytes:
+    """Return a message of DNS UPDATE whose update section repeats a record, as often as is allowed."""
+    count = min((size - 20) // len(record), RECORDS_MAX - 1)
+    head = b"\0\1\x28\0\0\1\0\0" + count.to_bytes(2, "big") + b"\0\0\1a\0\0\6\0\1"
+    return head + record * count
+
+
+def parse_update(wire: bytes) -> object:
+    with suppress(BadMessageError):
+        return parse_message(wire, lambda _: None, datetime.now(UTC))
+
+
 async def _answer(packet: bytes) -> object:
     return await NameServer(reader_of(RECORDS))._reply([packet], over_tcp=True)
 
@@ -465,12 +488,15 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "read_query of a packet": built(PACKETS, read_dns_query, 4096),
     "answer_notify of a packet": built(PACKETS, lambda packet: answer_notify(packet, is_limited=False), 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
+    "parse_message of DNS UPDATE": built(UPDATES, parse_update, MESSAGE_BYTES_MAX),
+    "parse_key_name": texts(parse_key_name, 255, "key", ".example"),
     "read_record": built(PACKETS, read_records, MESSAGE),
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
 }
 OF_THEIR_OWN = {
     "read_form": "reads what arrives; parse_form reads its fields",
     "read_body": "reads what arrives, and looks at none of it",
+    "read_server_secret": "reads the operator's file",
     "read_page": "asks the database",
     "read_back": "asks name servers; what they answer is for read_record",
     "read_delegation": "reads rows",

@@ -1,4 +1,6 @@
-"""A stranger gets a name with records, and certificates for it from an ACME server (pebble), by certbot and by lego, both unmodified."""
+"""A stranger gets a name with records, and certificates for it from an ACME server (pebble), by certbot and
+by lego, both unmodified.
+"""
 
 import json
 import os

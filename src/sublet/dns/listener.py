@@ -16,7 +16,9 @@ _BIND_TRIES = 20
 
 
 class Reply(Protocol):
-    """Returns the responses to a batch of messages. None as a response sends nothing, and over TCP closes the connection.
+    """Returns the responses to a batch of messages.
+
+    None as a response sends nothing, and over TCP closes the connection.
 
     `hosts` are the source addresses of the messages, in the same order.
     """
@@ -28,10 +30,13 @@ class Reply(Protocol):
 
 
 class Listener:
-    """Sockets on any number of addresses. `reply` answers the messages. Over TCP a message has at most `message_bytes_max` octets.
+    """Sockets on any number of addresses.
 
-    Over UDP `reply` gets at most `udp_batch_max` messages at once, whose responses wait for each other.
-    A listener that `is_shared` lets other processes of this user listen on the same address, and the kernel divides the clients.
+    `reply` answers the messages. Over TCP a message has at most `message_bytes_max` octets.
+
+    Over UDP `reply` gets at most `udp_batch_max` messages at once, whose responses wait for each other. A
+    listener that `is_shared` lets other processes of this user listen on the same address, and the kernel
+    divides the clients.
     """
 
     def __init__(
@@ -49,7 +54,9 @@ class Listener:
         self._tcp = TcpServer(partial(reply, over_tcp=True), message_bytes_max)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on an IP address over UDP and TCP, and return the port. Port 0 chooses a port that is free for both.
+        """Listen on an IP address over UDP and TCP, and return the port.
+
+        Port 0 chooses a port that is free for both.
 
         May be called for several addresses. An IPv6 address, also `::`, accepts no IPv4.
 
@@ -75,7 +82,10 @@ class Listener:
         return bound_port
 
     async def close(self) -> None:
-        """Stop listening, close all connections, and wait for their end. Messages in progress get no response."""
+        """Stop listening, close all connections, and wait for their end.
+
+        Messages in progress get no response.
+        """
         await self._tcp.close()
         for endpoint in self._udp:
             await endpoint.close()
@@ -139,7 +149,10 @@ class _UdpEndpoint(asyncio.DatagramProtocol):
 def _bind_both(
     family: int, address: tuple[Any, ...], *, is_shared: bool
 ) -> tuple[socket.socket, socket.socket]:
-    """Return a TCP and a UDP socket on the same port. For port 0 try several: a port that is free for TCP may be in use for UDP."""
+    """Return a TCP and a UDP socket on the same port.
+
+    For port 0 try several: a port that is free for TCP may be in use for UDP.
+    """
     for tries_left in reversed(range(_BIND_TRIES if address[1] == 0 else 1)):
         tcp_socket = _bind(family, socket.SOCK_STREAM, address, is_shared=is_shared)
         port = tcp_socket.getsockname()[1]
@@ -157,8 +170,8 @@ def _bind_both(
 def _bind(
     family: int, kind: socket.SocketKind, address: tuple[Any, ...], *, is_shared: bool
 ) -> socket.socket:
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP. Without it the second of two pipelined responses waits 40 ms for
-    # the client's delayed acknowledgement of the first.
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP. Without it the second of two pipelined
+    # responses waits 40 ms for the client's delayed acknowledgement of the first.
     protocol = socket.IPPROTO_TCP if kind == socket.SOCK_STREAM else socket.IPPROTO_UDP
     bound = socket.socket(family, kind, protocol)
     try:

@@ -82,11 +82,11 @@ class NameServer:
         await asyncio.gather(*self._notified, return_exceptions=True)
 
     async def _reply(
-        self, wires: Sequence[bytes], hosts: Sequence[str], *, over_tcp: bool
+        self, wires: Sequence[bytes], hosts: Sequence[str] = (), *, over_tcp: bool
     ) -> list[bytes | None]:
         """Return the responses to a batch of messages: None for a message that is itself a response, or shorter than a header.
 
-        `hosts` are the source addresses of the messages, in the same order. No response over TCP is limited, because its client is known.
+        `hosts` are the source addresses of the messages, in the same order. Without them, and over TCP, no response is limited.
         """
         if over_tcp:
             hosts = ()

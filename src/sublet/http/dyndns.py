@@ -1,7 +1,8 @@
 """dyndns2 at `/nic/update` (docs/changing-addresses.md): what home routers speak, as calls of the API.
 
-The request has a token as the password of HTTP basic authentication (RFC 7617). The answer has a line for each host. Clients read the word in it, and some only with
-the status 200, so only a failed authentication, a fault and a malformed request have another status.
+The request has a token as the password of HTTP basic authentication (RFC 7617). The answer has a line for
+each host. Clients read the word in it, and some only with the status 200, so only a failed authentication, a
+fault and a malformed request have another status.
 """
 
 import asyncio
@@ -153,7 +154,7 @@ class Dyndns:
 
 
 def _read_password(values: Sequence[str]) -> str:
-    """Return the password of HTTP basic authentication; empty, which is no token, if the header is malformed or repeated."""
+    """Return the password of HTTP basic authentication; empty if the header is malformed or repeated."""
     scheme, _, encoded = values[0].partition(" ")
     if len(values) > 1 or scheme.lower() != "basic":
         return ""

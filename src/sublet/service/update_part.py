@@ -15,7 +15,7 @@ from sublet.updates.wire import MESSAGE_BYTES_MAX
 
 @asynccontextmanager
 async def updates_accepted(context: Context) -> AsyncIterator[tuple[str, int] | None]:
-    """Answer DNS UPDATE at `update_listen` until the block ends, and yield the address; None if the setting is empty.
+    """Answer DNS UPDATE until the block ends, and yield the address; None if `update_listen` is empty.
 
     Raises:
         Unavailable: the address can't be used.
@@ -39,7 +39,8 @@ async def updates_accepted(context: Context) -> AsyncIterator[tuple[str, int] | 
         port = await listener.start(host, port)
     except OSError as error:
         raise Unavailable(
-            f"Can't listen on {settings.update_listen} for DNS UPDATE: {error.strerror}. Check `update_listen`."
+            f"Can't listen on {settings.update_listen} for DNS UPDATE: {error.strerror}. "
+            "Check `update_listen`."
         ) from error
     try:
         yield host, port

@@ -1,7 +1,7 @@
-"""Answer DNS UPDATE, and the queries for SOA and AXFR with which its clients find the zone and read the records.
+"""Answer DNS UPDATE, and the queries for SOA and AXFR that its clients send first.
 
-An unsigned message is answered only with the SOA record of a platform domain, over UDP as a request to repeat it over TCP, so that no
-response over UDP is longer than its message.
+An unsigned message is answered only with the SOA record of a platform domain, over UDP as a request to repeat
+it over TCP, so that no response over UDP is longer than its message.
 """
 
 import asyncio
@@ -51,15 +51,18 @@ from sublet.subdomains.update_keys.keys import derive_secret, parse_key_name
 from sublet.subdomains.view_zone import apex_of
 from sublet.updates.wire import (
     BadMessageError,
-    ReadMessage,
+    ParsedMessage,
     header_response,
-    read_message,
+    parse_message,
     tsig_error_response,
     write_response,
 )
 
 UDP_BYTES_MAX = 1_232
-"""The maximum length of a message over UDP, as clients that know EDNS send it. Longer ones need a connection, so that their sender is known."""
+"""The maximum length of a message over UDP, as clients that know EDNS send it.
+
+Longer ones need a connection, so that their sender is known.
+"""
 log = structlog.get_logger()
 
 
@@ -84,13 +87,14 @@ class UpdateServer:
         self._context = context
         self._server_secret = server_secret
         self._on_answer = on_answer
-        # Parsing is long work for some messages. One at a time in a thread leaves the API half of the processor's time.
+        # Parsing is long work for some messages. One at a time in a thread leaves the API half of the
+        # processor's time.
         self._parsing = asyncio.Lock()
 
     async def reply(
         self, wires: Sequence[bytes], hosts: Sequence[str], /, *, over_tcp: bool
     ) -> list[bytes | None]:
-        """Return the responses to a batch of messages, one after the other: None for a response, or less than a header."""
+        """Return the responses to messages; None to a response, and to less than a header."""
         return [
             await self._respond(wire, host, over_tcp=over_tcp)
             for wire, host in zip(wires, hosts, strict=True)
@@ -119,7 +123,7 @@ class UpdateServer:
         elif len(wire) > UDP_BYTES_MAX:
             raise UpdateError(dns.rcode.REFUSED)
         async with self._parsing:
-            read = await asyncio.to_thread(read_message, wire, self._secret_of, self._context.db.now())
+            read = await asyncio.to_thread(parse_message, wire, self._secret_of, self._context.db.now())
         if read.key_name is None:
             return await self._answer_unsigned(wire, read.message, over_tcp=over_tcp)
         registrant = await self._authenticate(read)
@@ -134,7 +138,10 @@ class UpdateServer:
         return write_response(response)
 
     async def _count_address(self, host: str) -> None:
-        """Count a message against the limits of its address, which are the API's. A source over UDP may be forged to use up those of others."""
+        """Count a message against the limits of its address, which are the API's.
+
+        A source over UDP may be forged to use up those of others.
+        """
         if network := network_key(host):
             await self._context.rate_limiter.count(ADDRESS, address_key(host))
             await self._context.rate_limiter.count(NETWORK, network)
@@ -142,7 +149,7 @@ class UpdateServer:
     def _secret_of(self, name: str) -> bytes | None:
         return None if parse_key_name(name) is None else derive_secret(self._server_secret, name)
 
-    async def _authenticate(self, read: ReadMessage) -> Registrant:
+    async def _authenticate(self, read: ParsedMessage) -> Registrant:
         """Return the registrant of the key that signed a message, or refuse the key as unknown."""
         assert read.key_name is not None  # noqa: S101 - the caller looked
         key_id = parse_key_name(read.key_name)
@@ -162,7 +169,7 @@ class UpdateServer:
         self,
         wire: bytes,
         host: str,
-        read: ReadMessage,
+        read: ParsedMessage,
         registrant: Registrant,
         response: dns.message.Message,
         *,
@@ -203,7 +210,10 @@ class UpdateServer:
         await wait_for_publication(call, done)
 
     def _call(self, host: str, registrant: Registrant, mac: str, digest: str) -> Call[None, None]:
-        """Return a message as a call. Its idempotency key is its MAC, so a message that is sent again changes nothing."""
+        """Return a message as a call.
+
+        Its idempotency key is its MAC, so a message that is sent again changes nothing.
+        """
         return Call(
             context=self._context,
             request_id=new_request_id(),
@@ -266,7 +276,9 @@ def _find_zone(tx: Tx, name: str) -> PlatformDomain | None:
 
 
 def _list_records(tx: Tx, actor: Actor, fqdn: str) -> list[dns.rrset.RRset]:
-    """Return the records of a name as a zone (RFC 5936, section 2.2), with the NS records without which clients refuse a zone.
+    """Return the records of a name as a zone (RFC 5936, section 2.2).
+
+    It has NS records, because clients refuse a zone without them.
 
     Raises:
         SubdomainNotFound: raised by `find_in_account`.

@@ -19,13 +19,15 @@ import dns.wire
 from sublet.dns.wire import HEADER_BYTES
 
 MESSAGE_BYTES_MAX: Final = 16_384
-RECORDS_MAX: Final = 1_000
+RECORDS_MAX: Final = 500
 """The maximum number of records in a message, because the work to parse it grows with them."""
 FUDGE_SECONDS: Final = 300
 """The maximum difference of the clocks. A message may ask for less."""
 ALGORITHM: Final = dns.tsig.HMAC_SHA256
 DeriveSecret = Callable[[str], bytes | None]
-"""Returns the secret of the key with this name in lower case, without the final dot; None if no key has such a name."""
+"""Returns the secret of the key with this name in lower case, without the final dot; None if no key has such
+a name.
+"""
 _TIME_OCTETS: Final = 6
 _CLASS_ANY_OR_NONE: Final = (dns.rdataclass.ANY, dns.rdataclass.NONE)
 
@@ -38,18 +40,22 @@ class BadMessageError(Exception):
         self.wire = wire
 
 
-class ReadMessage(NamedTuple):
-    """A message. `key_name` is the key that signed it, in lower case without the final dot; None if it is unsigned."""
+class ParsedMessage(NamedTuple):
+    """A message.
+
+    `key_name` is the key that signed it, in lower case without the final dot; None if it is unsigned.
+    """
 
     message: dns.message.Message
     key_name: str | None
 
 
-def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> ReadMessage:
-    """Read a message, and check its signature if it has one.
+def parse_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> ParsedMessage:
+    """Parse a message, and check its signature if it has one.
 
     Raises:
-        BadMessageError: the message is malformed (FORMERR), or its TSIG is wrong (NOTAUTH with BADKEY, BADSIG or BADTIME).
+        BadMessageError: the message is malformed (FORMERR), or its TSIG is wrong (NOTAUTH with BADKEY, BADSIG
+            or BADTIME).
     """
     try:
         last_record_at = _scan(wire)
@@ -57,16 +63,17 @@ def read_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> Rea
     except Exception:  # noqa: BLE001 - dnspython parses hostile octets here
         raise BadMessageError(header_response(wire, dns.rcode.FORMERR)) from None
     if message.tsig is None:
-        return ReadMessage(message, None)
-    return ReadMessage(message, _check_signature(wire, message, last_record_at, derive_secret, now))
+        return ParsedMessage(message, None)
+    return ParsedMessage(message, _check_signature(wire, message, last_record_at, derive_secret, now))
 
 
 def _scan(wire: bytes) -> int:
     """Return where the last record begins, which dnspython doesn't tell, and check what it ignores.
 
     Raises:
-        ValueError, struct.error, DNSException: the message is malformed, has more than `RECORDS_MAX` records, a TTL isn't 0
-            that must be (RFC 2136, sections 2.4 and 2.5), or a TSIG has another class than ANY (RFC 8945, section 4.2).
+        ValueError, struct.error, DNSException: the message is malformed, has more than `RECORDS_MAX` records,
+        a TTL isn't 0 that must be (RFC 2136, sections 2.4 and 2.5), or a TSIG has another class than ANY (RFC
+        8945, section 4.2).
     """
     _, flags, *counts = struct.unpack_from("!HHHHHH", wire)
     if sum(counts) > RECORDS_MAX or flags & dns.flags.QR:
@@ -95,7 +102,8 @@ def _check_signature(
 ) -> str:
     """Return the name of the key that signed a message, and have the response signed with it.
 
-    The signature is checked before the time (RFC 8945, section 5.2), so that only holders of a key get signed responses.
+    The signature is checked before the time (RFC 8945, section 5.2), so that only holders of a key get signed
+    responses.
     """
     assert message.tsig is not None  # noqa: S101 - the caller looked
     owner, tsig = message.tsig.name, message.tsig[0]
@@ -141,7 +149,7 @@ def tsig_error_response(message: dns.message.Message, error: dns.rcode.Rcode, no
 
 
 def _bad_time_response(message: dns.message.Message, key: dns.tsig.Key, now: datetime) -> bytes:
-    """Return the response NOTAUTH with BADTIME, which is signed and tells the service's time (RFC 8945, section 5.2.3)."""
+    """Return the signed response NOTAUTH with BADTIME and our time (RFC 8945, section 5.2.3)."""
     response = dns.message.make_response(message)
     response.set_rcode(dns.rcode.NOTAUTH)
     told = int(now.timestamp()).to_bytes(_TIME_OCTETS, "big")

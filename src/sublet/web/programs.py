@@ -1,4 +1,4 @@
-"""The pages that give programs a credential for one purpose: an update key for certificates, a token for a changing address.
+"""The pages that give programs a credential: a key for certificates, a token for a changing address.
 
 They show the secret once, in the configurations of the usual programs.
 """
@@ -11,7 +11,7 @@ from sublet.config import parse_listen
 from sublet.dns.records import owner_of
 from sublet.subdomains.records.rule import canonical_owner
 from sublet.web.page import PageCall
-from sublet.web.records import read_view
+from sublet.web.records import records_view
 from sublet.web.tokens import latest_day
 
 CHALLENGES = ["_acme-challenge", "_acme-challenge.*"]
@@ -24,7 +24,10 @@ async def show_certificate(call: PageCall) -> Response:
 
 
 async def create_key(call: PageCall) -> Response:
-    """Create a key for certificates, and show it. The answer isn't a redirect, because the secret isn't stored."""
+    """Create a key for certificates, and show it.
+
+    The answer isn't a redirect, because the secret isn't stored.
+    """
     members = {"name": call.form.text("name") or "certificates", "record_names": CHALLENGES}
     return await _certificate(call, await call.api("create_update_key", members, fqdn=_fqdn(call)))
 
@@ -38,7 +41,7 @@ async def revoke_key(call: PageCall) -> Response:
 
 
 async def _certificate(call: PageCall, created: Any) -> Response:
-    view = await call.read("get_records", read_view)
+    view = await call.read("get_records", records_view)
     keys = (await call.api("list_update_keys", fqdn=view.fqdn)).update_keys
     server = call.shared.calls.context.update_server
     host, port = parse_listen("update_address", server) if server else ("", 0)
@@ -52,7 +55,7 @@ async def show_address(call: PageCall) -> Response:
 
 async def create_address_token(call: PageCall) -> Response:
     """Create a token for the address of one host, and show it."""
-    fqdn = (await call.read("get_records", read_view)).fqdn
+    fqdn = (await call.read("get_records", records_view)).fqdn
     owner = canonical_owner(fqdn, call.form.text("record_names") or "@")
     members = {
         "name": f"address of {owner_of(owner, fqdn)}"[:200],
@@ -65,7 +68,7 @@ async def create_address_token(call: PageCall) -> Response:
 
 
 async def _address(call: PageCall, created: Any, host: str = "") -> Response:
-    view = await call.read("get_records", read_view)
+    view = await call.read("get_records", records_view)
     scheme, _, service = call.client.public_url.partition("://")
     return call.render(
         "changing_address",

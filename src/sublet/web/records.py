@@ -63,7 +63,7 @@ class _Plan:
 
 async def show(call: PageCall) -> Response:
     """Show the forms for the records of a name, and its records."""
-    return _render(call, await call.read("get_records", read_view))
+    return _render(call, await call.read("get_records", records_view))
 
 
 async def change(call: PageCall) -> Response:
@@ -83,7 +83,7 @@ async def change(call: PageCall) -> Response:
             done = await _store(call, plan.form, view.fqdn, etag)
         except Refusal as refusal:
             call.refusal = refusal
-            return _render(call, await call.read("get_records", read_view), title=_ONLY_REMOVED)
+            return _render(call, await call.read("get_records", records_view), title=_ONLY_REMOVED)
     else:
         done = await _store(call, plan.form, view.fqdn, etag)
     is_published = done.provisioning.status in ("published", "none")
@@ -121,13 +121,13 @@ def record_lines(records: Sequence[RecordSet]) -> list[str]:
 async def stored_records(call: PageCall) -> tuple[list[str], str]:
     """Return the lines of a name's records, and their entity tag. A name in the trash has no lines."""
     try:
-        view = await call.read("get_records", read_view)
+        view = await call.read("get_records", records_view)
     except SubdomainNotFound:
         return [], ""
     return record_lines(view.records), view.etag
 
 
-def read_view(tx: Tx, call: Call[None, None]) -> RecordsView:
+def records_view(tx: Tx, call: Call[None, None]) -> RecordsView:
     """Return what the page shows of the name in its path. Raises `SubdomainNotFound`."""
     return _view(tx, call)[0]
 

@@ -1,4 +1,4 @@
-"""The rules of dyndns2: what a request asks for, and which of it is stored already (docs/changing-addresses.md)."""
+"""The rules of dyndns2: what a request asks for, and what is stored (docs/changing-addresses.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +51,9 @@ class InvalidUpdate(ValueError):  # noqa: N818 - named like InvalidName
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The address of a host: its name, its owner there, and the addresses that it has to get. `stored` are the RRsets of the name.
+    """The address of a host: its name, its owner there, and the addresses that it has to get.
+
+    `stored` are the RRsets of the name.
 
     `refusal` is why it can't have them.
     """
@@ -79,7 +81,8 @@ def parse_hosts(text: str) -> list[str]:
     """Return the host names of the parameter `hostname` in canonical form, in their order.
 
     Raises, in this order:
-        InvalidUpdate: `numhost`: more than `HOSTS_MAX`; `notfqdn`: none, or one that is no name of at least two labels.
+        InvalidUpdate: `numhost`: more than `HOSTS_MAX`; `notfqdn`: none, or one that is no name of at least
+            two labels.
     """
     parts = text.split(",", HOSTS_MAX)
     if len(parts) > HOSTS_MAX:
@@ -100,7 +103,9 @@ def _parse_host(text: str) -> str:
 
 
 def parse_addresses(sent: Iterable[str], client: str) -> Addresses:
-    """Return the addresses of the parameters `myip` and `myipv6`, each with commas between several; of none, the client's address.
+    """Return the addresses of the parameters `myip` and `myipv6`, or else the client's address.
+
+    A parameter has commas between several addresses.
 
     Raises:
         InvalidUpdate: `dnserr`: a text that is no address, or two addresses of one type.
@@ -122,8 +127,8 @@ def parse_addresses(sent: Iterable[str], client: str) -> Addresses:
 def find_updates(tx: Tx, actor: Actor, hosts: Sequence[str]) -> list[Update]:
     """Return the update of each host. Its name is the longest name of the user at or above the host.
 
-    The refusal of an update is that of `change_records`, as far as it doesn't depend on the addresses: SubdomainNotFound,
-    SubdomainSuspended, TokenRestricted.
+    The refusal of an update is that of `change_records`, as far as it doesn't depend on the addresses:
+    SubdomainNotFound, SubdomainSuspended, TokenRestricted.
     """
     above = {host: (host, *ancestors(host)) for host in hosts}
     names = {name for each in above.values() for name in each}

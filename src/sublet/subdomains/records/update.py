@@ -1,4 +1,4 @@
-"""Apply a message of DNS UPDATE (RFC 2136) to the records of a name: prerequisites, then changes, in one transaction."""
+"""Apply a message of DNS UPDATE (RFC 2136) to the records of a name, in one transaction."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -37,9 +37,10 @@ class UpdateError(Exception):
 
 
 def check_zone(fqdn: str, message: dns.update.UpdateMessage) -> None:
-    """Raise `UpdateError` unless the zone of a message is the name or its platform domain, and all its records are in it.
+    """Raise `UpdateError` unless the zone is the name or its platform domain, and has all records.
 
-    The rcodes are FORMERR (no zone), NOTAUTH (another zone) and NOTZONE (a record outside the zone; sections 3.1, 3.2.5 and 3.4.1.3).
+    The rcodes are FORMERR (no zone), NOTAUTH (another zone) and NOTZONE (a record outside the zone; sections
+    3.1, 3.2.5 and 3.4.1.3).
     """
     if len(message.zone) != 1:
         raise UpdateError(dns.rcode.FORMERR)
@@ -53,7 +54,7 @@ def check_zone(fqdn: str, message: dns.update.UpdateMessage) -> None:
 
 
 def check_sections(message: dns.update.UpdateMessage) -> None:
-    """Raise `UpdateError` (FORMERR) for types that no record of these sections may have (sections 3.2 and 3.4.1).
+    """Raise `UpdateError` (FORMERR) for types that no record may have here (sections 3.2 and 3.4.1).
 
     Not checked: the TTLs, which `wire.py` checks, because the parsed message lacks some.
     """
@@ -73,8 +74,10 @@ def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMe
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
-        UpdateError: a prerequisite doesn't hold (NXDOMAIN, NXRRSET, YXDOMAIN, YXRRSET), or an owner is outside the name (REFUSED).
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
+        UpdateError: a prerequisite doesn't hold (NXDOMAIN, NXRRSET, YXDOMAIN, YXRRSET), or an owner is
+            outside the name (REFUSED).
         Refusal: a refusal of `change_records`.
     """
     lock_holder(tx, actor)

@@ -1,8 +1,9 @@
 """Update keys of a name: create, list and revoke them, and derive their secrets (docs/certificates.md).
 
-An update key is a token that is limited to the records of one name. So roles, expiry, revocation, the end of memberships and the audit are
-those of tokens. As a bearer token it is useless, because its secret was never shown: the secret of TSIG is derived from the key's name
-and a secret of the service that isn't in the database.
+An update key is a token that is limited to the records of one name. So roles, expiry, revocation, the end of
+memberships and the audit are those of tokens. As a bearer token it is useless, because its secret was never
+shown: the secret of TSIG is derived from the key's name and a secret of the service that isn't in the
+database.
 """
 
 import base64
@@ -48,7 +49,8 @@ def read_server_secret(path: str) -> Secret | None:
         ) from error
     if len(text) < SECRET_OCTETS_MIN:
         raise SettingsError(
-            f"update_key_file: has {len(text)} characters. Give a random secret of at least {SECRET_OCTETS_MIN}, as from `openssl rand -hex 32`."
+            f"update_key_file: has {len(text)} characters. Give a random secret of at least "
+            f"{SECRET_OCTETS_MIN}, as from `openssl rand -hex 32`."
         )
     return Secret(text)
 
@@ -60,13 +62,16 @@ def key_name(token: Token) -> str:
 
 
 def parse_key_name(text: str) -> int | None:
-    """Return the id of the token in a key's name in lower case without the final dot; None if no key has this name."""
+    """Return the token's id in a key's name in lower case without the final dot, or None."""
     found = _KEY_NAME.fullmatch(text)
     return int(found[1]) if found else None
 
 
 def derive_secret(server_secret: Secret, name: str) -> bytes:
-    """Return the secret of the key with this name. Without `server_secret` it can't be found, so a dump of the database has no secret."""
+    """Return the secret of the key with this name.
+
+    Without `server_secret` it can't be found, so a dump of the database has no secret.
+    """
     return hmac.digest(server_secret.reveal().encode(), f"update-key {name}".encode(), hashlib.sha256)
 
 
@@ -87,12 +92,14 @@ def create_update_key(
 ) -> IssuedToken:
     """Create an update key of a name, which may do no more than the token or session of the request.
 
-    `is_accepted` says whether the service accepts DNS UPDATE. Without `name` it is named after the fqdn. `record_names` None means all owners that the request may change. Without `expires_at` it
-    lives as long as the request's token, and at most a year.
+    `is_accepted` says whether the service accepts DNS UPDATE. Without `name` it is named after the fqdn.
+    `record_names` None means all owners that the request may change. Without `expires_at` it lives as long as
+    the request's token, and at most a year.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         Conflict: the service doesn't accept DNS UPDATE.
         TokenRevoked, TokenExpired, SessionInvalid, ValidationFailed, Conflict: raised by `create_token`.
     """
@@ -100,7 +107,8 @@ def create_update_key(
     subdomain = find_in_account(tx, actor, identifier)
     if not is_accepted:
         raise Conflict(
-            f"This service doesn't accept DNS UPDATE. Change the records with PATCH /subdomains/{subdomain.fqdn}/records, or ask the operator for it."
+            f"This service doesn't accept DNS UPDATE. Change the records with "
+            f"PATCH /subdomains/{subdomain.fqdn}/records, or ask the operator for it."
         )
     life_ends_at = actor.restrictions.expires_at or tx.now + OWN_LIFE_MAX
     wanted = {
@@ -116,10 +124,13 @@ def create_update_key(
 
 
 def list_update_keys(tx: Tx, actor: Actor, identifier: str) -> list[Token]:
-    """Return the valid update keys of a name that may do no more than the token or session of the request, the newest first.
+    """Return the valid update keys of a name, the newest first.
+
+    A key that may do more than the token or session of the request is left out.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
     """
     subdomain = find_in_account(tx, actor, identifier)
     found = list_own_tokens(tx, find_acting_credential(tx, actor), None)
@@ -127,12 +138,16 @@ def list_update_keys(tx: Tx, actor: Actor, identifier: str) -> list[Token]:
 
 
 def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Token:
-    """Revoke an update key of a name permanently, starting with the next message, and return it. Revoking it again changes nothing.
+    """Revoke an update key of a name permanently, starting with the next message, and return it.
+
+    Revoking it again changes nothing.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
-        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was
+            authenticated.
         TokenNotFound: the name has no such key, or the key may do more than the token of the request.
     """
     lock_acting_user(tx, actor)
@@ -140,7 +155,8 @@ def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Tok
     token = find_own_token(tx, find_acting_credential(tx, actor), key_id)
     if not _is_key_of(token, subdomain.fqdn):
         raise TokenNotFound(
-            f"{subdomain.fqdn} has no such update key. Check the id; GET /subdomains/{subdomain.fqdn}/update-keys lists them."
+            f"{subdomain.fqdn} has no such update key. Check the id; "
+            f"GET /subdomains/{subdomain.fqdn}/update-keys lists them."
         )
     return token if token.revoked_at is not None else revoke(tx, actor, token)
 
