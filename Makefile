@@ -120,7 +120,6 @@ reference: $(VENV)/dev.stamp ## Write the tables of the reference pages that the
 
 client: $(VENV)/dev.stamp ## Write the part of the Python client that the API determines, the man page of subletctl, and the table of operations by client
 	@$(BIN)/python tools/generate_client.py
-	@$(BIN)/python tools/client_coverage.py
 	@$(BIN)/python tools/generate_subletctl.py
 
 walk: $(VENV)/dev.stamp ## Count the files, functions and statements that a request passes, and the lines of the source

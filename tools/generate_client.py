@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,8 +212,21 @@ class Operation:
 
 
 def main() -> None:
-    """Write the files."""
-    for name, text in files().items():
+    """Write the files and the table of docs/clients.md, or nothing if an operation has no command.
+
+    The check imports the commands, which import the files. So the former files come back after a failed check.
+    """
+    written = files()
+    former = {name: (TARGET / name).read_text(encoding="utf-8") for name in written}
+    _write(written)
+    checked = subprocess.run([sys.executable, Path(__file__).with_name("client_coverage.py")], check=False)
+    if checked.returncode:
+        _write(former)
+        sys.exit("Nothing is written.")
+
+
+def _write(texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
         (TARGET / name).write_text(text, encoding="utf-8")
 
 

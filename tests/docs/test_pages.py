@@ -82,14 +82,16 @@ def test_the_order_of_checks_equals_that_of_the_route_table() -> None:
     wanted = {
         f"{each.method} {each.path}": [refusal.code for refusal in each.refusals] for each in OPERATIONS
     }
-    assert told == wanted
+    assert told == wanted, "docs/errors.md, The order in which an endpoint checks"
 
 
 def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     text = page("api.md")
     headings = re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", prose(text), re.MULTILINE)
     endpoints = OPERATIONS
-    assert headings == [f"{each.method} {each.path}" for each in endpoints]
+    wanted = [f"{each.method} {each.path}" for each in endpoints]
+    assert set(headings) == set(wanted), "docs/api.md has a section for each endpoint"
+    assert headings == wanted, "the sections of docs/api.md have the order of sublet.surfaces"
     for endpoint in endpoints:
         section = text.split(f"### {endpoint.method} {endpoint.path}\n", 1)[1].split("\n### ", 1)[0]
         assert f"HTTP {endpoint.status}\n" in section, f"{endpoint.name} shows no success"

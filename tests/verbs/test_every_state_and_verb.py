@@ -66,7 +66,7 @@ def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
         for mode in ("free", "plus")
     }
     user_id, actor = registry.users["ann"], registry.actor()
-    assert set(VERBS) == set(ACTIONS)
+    assert set(VERBS) == set(ACTIONS), "a verb of lifecycle.ACTIONS needs an entry in VERBS here"
 
     def compare(tx: Tx, asker: Asker, state: State) -> None:
         subdomain_id = ids[state.mode]
