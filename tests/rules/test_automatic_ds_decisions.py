@@ -23,6 +23,7 @@ from sublet.automatic_ds.model import (
     Rules,
     Wait,
 )
+from sublet.automatic_ds.signalling import join_proofs
 from sublet.dns.types import DsRecord
 from support.child_keys import (
     CHILD,
@@ -164,6 +165,16 @@ def test_decisions_about_first_ds_records(case: str) -> None:
     rules = Rules(rollover=False, signed_after=NOW - 2 * HOUR)
     assert kind(decide(CHILD, [], published, proof, rules, NOW)) == expected
     assert decide(CHILD, [], published, proof, replace(rules, bootstrap=False), NOW) == Keep()
+
+
+def test_the_proof_of_several_signalling_names() -> None:
+    one, other = Proof(*SWAP), Proof(cds([OLD]), cdnskeys([OLD]))
+    none = Proof(problem="ns2.example.org has none.")
+    assert join_proofs([one, Proof(*SWAP)]) == one
+    assert join_proofs([none, none]) == none
+    assert join_proofs([none, one]) == join_proofs([one, none]) == replace(one, problem=none.problem)
+    for proofs in ([one, other], [none, one, other], [one, Proof(SWAP[0])]):
+        assert join_proofs(proofs).contradicts
 
 
 WEEK = timedelta(days=7)

@@ -1,6 +1,7 @@
 """Query the signalling names of a child's nameservers, which confirm its first DS records (RFC 9615)."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import dns.exception
@@ -33,6 +34,11 @@ async def find_proof(target: Target, resolver: ForwardingResolver) -> Proof:
         )
     budget = Budget(QUERIES_MAX)
     proofs = await asyncio.gather(*(_look_up(target.fqdn, host, resolver, budget) for host in hosts))
+    return join_proofs(proofs)
+
+
+def join_proofs(proofs: Sequence[Proof]) -> Proof:
+    """Return one proof from those of the signalling names: the valid records, and the problem with the others."""
     valid = [each for each in proofs if each.problem is None]
     if any(_contents(each) != _contents(valid[0]) for each in valid):
         return Proof(
