@@ -68,6 +68,7 @@ NEEDS_A_CODE = ("/signin/confirm", "/signup/confirm", "/device")
 NOT_SENT = {
     "/signout": "on every page; tests/web/test_account.py sends it",
     "/delegation-check": "a script sends it, with the fields of the forms for nameservers",
+    "/signup/confirm": "a link in a mail opens it; tests/web/test_pages_of_mails.py sends it",
     "/passkeys/{id:id}/remove": "tests/web/test_account_in_a_browser.py has a passkey",
     "/passkeys/recovery": "the same",
     "/passkeys/recovery/stop": "the same",
