@@ -74,16 +74,7 @@ def record(browser: Browser, service: RunningService) -> Film:
         film.caption = "2. Open an account: the code comes by mail"
         opened.press(f"Register {FQDN}")
         film.show(page, 1000)
-        opened.press("Open an account")
-        opened.fill("Your name", "Anna")
-        film.type(opened, "E-mail address", EMAIL)
-        expect(page.locator("#challenge")).not_to_have_value("", timeout=60_000)
-        opened.press("Send me a code")
-        film.show(page, 1200)
-        code = re.findall(r"your code is (\d{6})", outside(newest_mail, service, EMAIL))[0]
-        film.type(opened, "Code of six digits", code)
-        opened.press("Open the account")
-        film.show(page, 1200)
+        open_account(opened, service, film)
 
         film.caption = "3. Register the name"
         opened.open(f"/register?fqdn={FQDN}")
@@ -105,6 +96,18 @@ def record(browser: Browser, service: RunningService) -> Film:
         film.show(page, 2500)
     show_answer(browser, service, film)
     return film
+
+
+def open_account(opened: Tab, service: RunningService, film: Film) -> None:
+    """Open an account with the code of the mail."""
+    film.type(opened, "E-mail address", EMAIL)
+    expect(opened.page.locator("#challenge")).not_to_have_value("", timeout=60_000)
+    opened.press("Mail me a code")
+    film.show(opened.page, 1200)
+    code = re.findall(r"your code is (\d{6})", outside(newest_mail, service, EMAIL))[0]
+    film.type(opened, "Code of six digits", code)
+    opened.press("Go on")
+    film.show(opened.page, 1200)
 
 
 def show_answer(browser: Browser, service: RunningService, film: Film) -> None:
