@@ -59,9 +59,9 @@ ENDS = (
 """The ends of actions after which pages or their forms are gone. These are sent last."""
 NEEDS_A_CODE = ("/signin/confirm", "/device")
 """Forms whose text comes from a mail or from a program: a wrong one is refused."""
-# On a page without records, a website at a host name excludes what the next forms add.
+# On a page without records, a website at a host name excludes what the next forms add. A search for an invalid name is refused.
 PATHS = (
-    *(each.path for each in PAGES if each.name != "no-records"),
+    *(each.path for each in PAGES if each.name not in ("no-records", "invalid-name")),
     "/account/email/code",
     "/o/3/delete",
     f"/names/old.{DOMAIN}/restore",
