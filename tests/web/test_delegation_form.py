@@ -98,8 +98,6 @@ def test_other_names_are_suggested(browser: ConsoleClient) -> None:
     ):
         assert (page.status, "my-cafe-bar.example.test" in page.text) == (422, True)
     taken = browser.get(f"/register?fqdn={FQDN}")
-    assert (
-        "These names are free: my-own.example.test, own-home.example.test, the-own.example.test" in taken.text
-    )
+    assert "These names are free: my-own.example.test , own-home.example.test" in taken.text
     assert "my-own.example.test" in stranger.get("/?q=own").text
     assert "free:" not in browser.get("/register?fqdn=other.example.test").text

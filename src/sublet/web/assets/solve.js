@@ -28,4 +28,4 @@ async function solve() {
 }
 
 // The form also works without a solution, but the API then accepts fewer sign-ups from one network.
-if (field && globalThis.crypto && crypto.subtle) solve().catch(() => {})
+if (field && globalThis.crypto && crypto.subtle) addEventListener("input", () => solve().catch(() => {}), {once: true})
