@@ -17,7 +17,7 @@ from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.due_checks import CLAIM_DURATION
 from sublet.health.model import Target
-from support.dns_world import ROOT_ADDRESS, Server, World, Zone, ZoneKey, unbound_running, world_running
+from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey, unbound_running, world_running
 from support.faulty_name_server import FaultyNameServer
 from support.running_service import MovableClock, RunningService, running_service
 from support.serve_process import wait_until
@@ -37,6 +37,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 """The addresses of the nameservers of each name. Those of `elsewhere` have no glue, so the resolver finds them."""
 DAYS = 3
+SIGNED_FOR = 120 * DAY
+"""The validity of all signatures, in seconds. While the root zone's are invalid, the clock counts as wrong."""
 STEP_HOURS = 6
 
 
@@ -58,12 +60,17 @@ def outage_world() -> OutageWorld:
         glue = [f"ns{n} {_type(each)} {each}" for n, each in enumerate(addresses) if label != "elsewhere"]
         records = (*(f"@ NS {host}." for host in hosts), "@ A 192.0.2.1", *glue)
         key = keys[DOMAIN] if label == "signed" else None
-        zones.append((addresses, Zone(f"{label}.{DOMAIN}", records, key)))
+        zones.append((addresses, Zone(f"{label}.{DOMAIN}", records, key, signed_until=SIGNED_FOR)))
     served = tuple(zone for addresses, zone in zones if VICTIM_ADDRESS not in addresses)
     addresses = tuple(a for addresses, _ in zones for a in addresses if a != VICTIM_ADDRESS)
     hosts_lines = tuple(f"ns{n} A {each}" for n, each in enumerate(NAMES["elsewhere"]))
     hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {HOSTS}", *hosts_lines))
-    tld = Zone("test", ("@ NS ns", f"ns A {TLD}", "hosts NS ns.hosts", f"ns.hosts A {HOSTS}"), keys["test"])
+    tld = Zone(
+        "test",
+        ("@ NS ns", f"ns A {TLD}", "hosts NS ns.hosts", f"ns.hosts A {HOSTS}"),
+        keys["test"],
+        signed_until=SIGNED_FOR,
+    )
     ds = keys["test"].ds("test")
     root = Zone(
         ".",
@@ -76,6 +83,7 @@ def outage_world() -> OutageWorld:
             f"test DS {ds.key_tag} {ds.algorithm} {ds.digest_type} {ds.digest}",
         ),
         keys[""],
+        signed_until=SIGNED_FOR,
     )
     fqdn = f"victim.{DOMAIN}"
     lines = (
