@@ -71,6 +71,8 @@ def test_the_scopes_of_the_routes() -> None:
         of_records = "/records" in endpoint.path or endpoint.path.endswith("/zonefile")
         noun = "records" if of_records and right == "write" else noun
         is_of_tokens = endpoint.path.startswith(of_tokens_too) or endpoint.name == "delete_me"
+        if "/update-keys" in endpoint.path:
+            noun, right, is_of_tokens = "tokens", "write", True
         noun = "tokens" if is_of_tokens else noun
         is_of_members = endpoint.path.startswith("/organizations") and (
             right == "write" or endpoint.path.endswith("/invitations")

@@ -20,7 +20,6 @@ from sublet.web.filters import plural, sentence
 from sublet.web.form import Form
 from sublet.web.page import PageCall
 from sublet.web.pasted import PastedDelegation, parse_pasted_delegation
-from sublet.web.wording import in_words_of_pages
 
 FIELDS = ("nameservers", "glue", "ds_records")
 IGNORED_MAX = 5
@@ -136,11 +135,11 @@ async def check_pasted(call: PageCall) -> Response:
         for each in refusal.errors:
             name = each.field.partition("[")[0]
             if name in FIELDS:
-                found["errors"][name].append(sentence(in_words_of_pages(each.message).replace("`", "")))
+                found["errors"][name].append(sentence(each.message.replace("`", "")))
         if not refusal.errors:
-            found["note"] = {"kind": "bad", "title": in_words_of_pages(refusal.message), "lines": []}
+            found["note"] = {"kind": "bad", "title": refusal.message, "lines": []}
         return JSONResponse(found)
-    lines = [in_words_of_pages(each).replace("`", "") for each in note.lines]
+    lines = [each.replace("`", "") for each in note.lines]
     found["note"] = {"kind": note.kind, "title": note.title, "lines": lines}
     return JSONResponse(found)
 

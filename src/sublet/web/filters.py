@@ -10,9 +10,10 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from sublet.subdomains.api import AvailabilityShape
-from sublet.web.wording import in_words_of_pages
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
+_PLANS = {"mode": "plan", "modes": "plans", "Mode": "Plan", "Modes": "Plans"}
+_MODE = re.compile(r"\b[Mm]odes?\b")
 _CODE = re.compile(r"`([^`]+)`")
 _OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])")
 _PAGES = {
@@ -110,7 +111,10 @@ def sentence(text: str) -> str:
 
 @pass_context
 def message(context: Context, text: str) -> Markup:
-    """Return a message of the API for a page: backquotes become code, and operations become links to their pages."""
+    """Return a message of the API for a page.
+
+    A mode of registration is a plan on pages. Backquotes become code, and operations become links to their pages.
+    """
 
     def link(found: re.Match[str]) -> str:
         first = found[1].split("/")[1]
@@ -118,7 +122,7 @@ def message(context: Context, text: str) -> Markup:
         begins = found.string[: found.start()].rstrip().endswith((".", "?", "!")) or found.start() == 0
         return f'<a href="{path}">{"This" if begins else "this"} page</a>' if path else found[0]
 
-    shown = _CODE.sub(r"<code>\1</code>", str(escape(in_words_of_pages(text))))
+    shown = _CODE.sub(r"<code>\1</code>", str(escape(_MODE.sub(lambda found: _PLANS[found[0]], text))))
     return Markup(_OPERATION.sub(link, shown))  # noqa: S704 - it is escaped
 
 
