@@ -307,9 +307,8 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     try:
         return fn()
     except Exception as error:
-        if (
-            connection.invalidated or driver_connection(connection).closed
-        ):  # even if the function raised another error
+        # Even if the function raised another error.
+        if connection.invalidated or driver_connection(connection).closed:
             raise ConnectionLost(str(error)) from error
         raise
 
