@@ -311,7 +311,7 @@ def _plant_answers(plan: _Plan) -> None:
     plan.proxied("aaaa-dropped", DEGRADED, "answers_fail")
     plan.proxied("soa-nodata", DEGRADED, "soa_missing")
     plan.proxied("soa-notimp", DEGRADED, "soa_missing")
-    plan.proxied("soa-dropped", DEGRADED, "soa_missing", "nameserver_unreachable_over_tcp")
+    plan.proxied("soa-dropped", DEGRADED, "soa_missing")
     plan.proxied("alias-at-apex", DEGRADED, "alias_at_apex")
     plan.proxied("no-aa", DEGRADED, "not_authoritative")
     plan.proxied("upper-case", DEGRADED, "case_changed")

@@ -206,7 +206,8 @@ def _reachability_findings(servers: Sequence[Server], level: Level) -> Iterator[
             message = f"Nameserver {host} doesn't answer at {each.address}."
             yield Finding(code, Level.WARNING, each.address, message, hint)
         for each in its:
-            if each not in dead and each.soa_tcp.failure in FAILURES:
+            # A server that drops questions for SOA records over UDP drops them over TCP, too.
+            if each.soa_tcp.failure in FAILURES and each.soa.failure not in FAILURES:
                 yield Finding(
                     "nameserver_unreachable_over_tcp",
                     level if _truncates(each) else Level.WARNING,
