@@ -62,6 +62,7 @@ CODES: dict[str, str] = {
     "soa_missing": "the nameserver has no answer about the SOA record of the name",
     "not_authoritative": "the nameserver's answers don't say that it has authority for the name (AA flag)",
     "case_changed": "the nameserver repeats the question with other upper and lower case letters",
+    "unlisted_nameserver_fails": "a nameserver that only the zone lists has a fault",
     "zone_nameservers_fail": "no nameserver that the zone lists works, and resolvers may use those",
     "resolver_fails": "the registry's resolver can't resolve the name, although a nameserver answers",
     "ns_set_differs": "the zone lists other nameservers than the registry",
@@ -96,7 +97,7 @@ def report(target: Target, seen: Observation, now: datetime) -> Report:
     judgement = judge(target, seen, now)
     found = list(_findings(target, seen, judgement, now))
     if not any(each.level == Level.ERROR for each in found):
-        found += _resolver_findings(seen)
+        found += _resolver_findings(target, seen)
     return Report(_derive_state(target, seen, judgement, found), tuple(found), now)
 
 
@@ -207,7 +208,8 @@ def _reachability_findings(servers: Sequence[Server], level: Level) -> Iterator[
             message = f"Nameserver {host} doesn't answer at {each.address}."
             yield Finding(code, Level.WARNING, each.address, message, hint)
         for each in its:
-            if each not in dead and each.soa_tcp.failure in FAILURES:
+            # A server that drops questions for SOA records over UDP drops them over TCP, too.
+            if each.soa_tcp.failure in FAILURES and each.soa.failure not in FAILURES:
                 yield Finding(
                     "nameserver_unreachable_over_tcp",
                     level if _truncates(each) else Level.WARNING,
@@ -311,10 +313,18 @@ def _unlisted_findings(
     asked = {each.address for each in seen.unlisted}
     addresses = {address for each in seen.unlisted_hosts for address in each.addresses}
     private = {each for each in addresses - asked if not_public_reason(each) is not None}
-    yield from _host_findings(target, seen.unlisted_hosts, private, Level.WARNING)
-    yield from _reachability_findings(seen.unlisted, Level.WARNING)
     judged = judge(target, replace(seen, servers=seen.unlisted), now)
-    yield from _answer_findings(target, judged.servers, (), Level.WARNING)
+    for each in (
+        *_host_findings(target, seen.unlisted_hosts, private, Level.WARNING),
+        *_reachability_findings(seen.unlisted, Level.WARNING),
+        *_answer_findings(target, judged.servers, (), Level.WARNING),
+    ):
+        yield replace(
+            each,
+            code="unlisted_nameserver_fails",
+            message=f"The zone lists a nameserver that the registry doesn't have. {each.message}",
+            hint="Repair the nameserver, or remove it from the NS records of the zone.",
+        )
     good = {each.host for each in (*working, *(each.server for each in judged.working))}
     bad = {each.host for each in seen.unlisted_hosts if each.failure in ("not_found", "bogus")}
     bad |= {each.server.host for each in judged.servers if not each.is_working}
@@ -341,14 +351,14 @@ def _listed_by(target: Target, server: Server) -> frozenset[str]:
     return frozenset(text_of(each.target) for each in found or ())
 
 
-def _resolver_findings(seen: Observation) -> Iterator[Finding]:
+def _resolver_findings(target: Target, seen: Observation) -> Iterator[Finding]:
     failed = [question for question, reply in seen.resolved.items() if is_servfail(reply)]
     if failed:
         name, rdtype = failed[0]
         yield Finding(
             "resolver_fails",
             Level.WARNING,
-            name,
+            target.fqdn,
             f"The registry's resolver gives SERVFAIL for {rdtype} of {name}, although a nameserver answers.",
             "Repair the other findings. If there are none, wait a day. The resolver may remember a fault.",
         )

@@ -236,12 +236,13 @@ class _Check:
             )
 
     async def _ask_deciding(self, server: Server) -> None:
-        asked = [self._ask_answer(server, each) for each in self._questions[1:]]
-        if server.soa.failure == "not_asked":
-            asked.append(self._ask_soa(server))
+        # One after the other, because replies of many checks at once would hold up the event loop.
+        for question in self._questions[1:]:
+            await self._ask_answer(server, question)
         if self._target.delegation.ds_records:
-            asked.append(self._ask_dnskey(server))
-        await asyncio.gather(*asked)
+            await self._ask_dnskey(server)
+        if server.soa.failure == "not_asked":
+            await self._ask_soa(server)
 
     async def _ask_answer(self, server: Server, question: Question) -> None:
         server.answers[question] = await self._ask_as_resolver(server, question)

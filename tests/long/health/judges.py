@@ -46,7 +46,7 @@ _BY_LUCK = (
 """The findings with which a resolver may fail or not, if they are warnings.
 
 Only some nameservers' answers validate, or only those of the nameservers at the parent work."""
-AT_ONCE = 32
+AT_ONCE = 16
 RESOLVED_AT_ONCE = 30
 RESOLVER_SECONDS = 10.0
 TRIES = 2
@@ -84,8 +84,8 @@ def run_in_network(addresses: Sequence[str], module: str, trial: Trial) -> dict[
 JUDGED = Scenario(
     "delegations",
     "Delegations on Knot, BIND, NSD and PowerDNS, also behind proxies with faults: each fault of a table, "
-    "then random ones. `broken` if and only if unbound and BIND both fail, `healthy` only if both answer each "
-    "question. Names on which only some nameservers validate may be `degraded` "
+    "then random ones. `broken` if and only if unbound and BIND both fail, `healthy` only if both answer "
+    "each question. Names on which only some nameservers validate may be `degraded` "
     "nevertheless. Each name is checked with and without a resolver. Counts names.",
     run,
     {SOAK: {SQLITE: 1000}},

@@ -25,7 +25,7 @@ def run(trial: Trial) -> Outcome:
 ZONEMASTER = Scenario(
     "zonemaster",
     "What unbound, BIND, a check and Zonemaster say of the main faults of the table, and of random "
-    "delegations. Counts names. Zonemaster need not agree with the others: it also judges the style of a zone.",
+    "delegations. Counts names. Zonemaster need not agree: it also judges the style of a zone.",
     run,
     {SOAK: {SQLITE: 60}},
 )
