@@ -36,7 +36,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"\b[Mm]odes?\b": ("Modes",),
     r"key([1-9][0-9]{0,17})\.(.+)": ("key12.blog.example.net",),
     r"\([A-Za-z][A-Za-z0-9 /,._-]{1,30}\)": ("(ECDSAP256SHA256)",),
-    "[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}": ("a" * 64, "1F98"),
+    "[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}": ("a" * 64, "1F981F98"),
     r"https?://[^\s/]\S*": ("https://example.net/terms",),
     r"records\[(\d+)\](?:\.values\[(\d+)\])?": ("records[2].values[0]", "records[0].ttl"),
     r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[\d+\])?": (
