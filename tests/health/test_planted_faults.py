@@ -46,10 +46,13 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
     async def check_all(resolver_address: str | None = None) -> list[Report]:
         return list(await asyncio.gather(*(check(each, resolver_address) for each in cases)))
 
+    async def check_both_ways() -> list[list[Report]]:
+        return list(await asyncio.gather(check_all(), check_all(RESOLVER)))
+
+    root = (ROOT_ADDRESS, root_key)
     with world_running(tmp_path, world):
-        reports = asyncio.run(check_all())
-        with unbound_running(tmp_path / "unbound", RESOLVER, (ROOT_ADDRESS, root_key)):
-            by_unbound = asyncio.run(check_all(RESOLVER))
+        with unbound_running(tmp_path / "unbound", RESOLVER, root):
+            reports, by_unbound = asyncio.run(check_both_ways())
         _check_service(tmp_path, {each.label: each for each in cases})
     _compare(cases, reports)
     _compare(cases, by_unbound, without={"resolver_fails"})
