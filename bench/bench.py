@@ -1,7 +1,9 @@
-"""The benchmark: `make bench`, `make bench-full`. docs/performance.md says what is measured and how to read it.
+"""The benchmark: `make bench`, `make bench-full`. docs/performance.md says what is measured and how to read
+it.
 
-Real processes on loopback, load by `wrk`. The part `speed` prints one table; `publishing` measures each name server,
-`copy` measures `sublet copy`. With `--write docs`, `speed` goes to docs/performance.md, the others to docs/reports.md.
+Real processes on loopback, load by `wrk`. The part `speed` prints one table; `publishing` measures each name
+server, `copy` measures `sublet copy`. With `--write docs`, `speed` goes to docs/performance.md, the others to
+docs/reports.md.
 """
 
 import argparse
@@ -59,7 +61,8 @@ def speed(chosen: argparse.Namespace, folder: Path) -> None:
                 found.append(measure(database, registry, names, effort))
     minutes = (time.monotonic() - began) / 60
     about = (
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit()}, Python {platform.python_version()}, {os.cpu_count()} cores; "
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit()}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores; "
         f"{effort.rounds} rounds, {minutes:.0f} minutes."
     )
     print(f"{about}\n\n{table(found)}")
@@ -78,7 +81,8 @@ def publishing(chosen: argparse.Namespace, _folder: Path) -> None:
             "publishing",
             title="Publishing",
             command="make bench PART=publishing",
-            about="Names published per second into a signed zone that is empty at first, beside bare RFC 2136 updates of 100 names to the same server.",
+            about="Names published per second into a signed zone that is empty at first, beside bare RFC "
+            "2136 updates of 100 names to the same server.",
             lines=lines,
             programs=kinds,
         )
@@ -102,7 +106,8 @@ def copy(chosen: argparse.Namespace, folder: Path) -> None:
             ran = copy_registry(start, end)
             assert ran.already == title.startswith("again"), title
             lines.append(
-                f"{title}: {ran.rows:,} rows in {ran.seconds:.0f} s, {ran.rows / ran.seconds:,.0f} a second, at most {ran.peak_mib:.0f} MiB"
+                f"{title}: {ran.rows:,} rows in {ran.seconds:.0f} s, {ran.rows / ran.seconds:,.0f} a "
+                f"second, at most {ran.peak_mib:.0f} MiB"
             )
     print("\n".join(lines))
     if chosen.write:
@@ -111,7 +116,8 @@ def copy(chosen: argparse.Namespace, folder: Path) -> None:
             "copy",
             title="Copy of a registry",
             command="make bench PART=copy",
-            about="`sublet copy` of 100,000 names between SQLite and PostgreSQL. The command reads the target back, compares it and asks the doctor.",
+            about="`sublet copy` of 100,000 names between SQLite and PostgreSQL. The command reads the "
+            "target back, compares it and asks the doctor.",
             lines=lines,
             programs=["postgresql"],
         )

@@ -20,7 +20,9 @@ SITUATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table; `aim` is the bound for each database: at least for ratios, at most for everything else."""
+    """A row of the table; `aim` is the bound for each database: at least for ratios, at most for everything
+    else.
+    """
 
     title: str
     key: str
@@ -83,13 +85,17 @@ ROWS = (
 
 
 def growth(small: Results, large: Results, name: str) -> float | None:
-    """Return the cost of a workload on the larger registry divided by that on the smaller, both in bare hellos."""
+    """Return the cost of a workload on the larger registry divided by that on the smaller, both in bare
+    hellos.
+    """
     key = f"{name}_hellos"
     return small.values[key] / large.values[key] if key in small.values and key in large.values else None
 
 
 def table(all_results: Sequence[Results]) -> str:
-    """Return the table: a column for each registry, and the growth from a database's smallest to its largest one."""
+    """Return the table: a column for each registry, and the growth from a database's smallest to its largest
+    one.
+    """
     columns: list[tuple[str, Callable[[Row], str]]] = []
     for database in (SQLITE, POSTGRESQL):
         ours = sorted(

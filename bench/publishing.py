@@ -1,4 +1,6 @@
-"""The part `publishing`: names published per second into a signed zone of each name server, beside bare RFC 2136 updates."""
+"""The part `publishing`: names published per second into a signed zone of each name server, beside bare RFC
+2136 updates.
+"""
 
 import asyncio
 import tempfile
@@ -86,7 +88,9 @@ def published(server: NameServerProcess, folder: Path, names: int) -> float:
 
 
 def measure_publishing(kind: str, names: int) -> str:
-    """Return a line with both rates of a name server, in a zone that grows from nothing to three times `names` delegations."""
+    """Return a line with both rates of a name server, in a zone that grows from nothing to three times
+    `names` delegations.
+    """
     say(f"{kind}: publishing")
     with tempfile.TemporaryDirectory(prefix="sublet-bench-") as name:
         folder = Path(name)
@@ -96,4 +100,7 @@ def measure_publishing(kind: str, names: int) -> str:
             ours = published(server, folder, names)
             after = bare_updates(server, names, "after")
     bare = 2 / (1 / before + 1 / after)
-    return f"{kind}: {names:,} names, bare {bare:,.0f} a second, published {ours:,.0f} a second, ratio {ours / bare:.2f}"
+    return (
+        f"{kind}: {names:,} names, bare {bare:,.0f} a second, published {ours:,.0f} a second, ratio "
+        f"{ours / bare:.2f}"
+    )

@@ -1,4 +1,6 @@
-"""Registries to measure: grown by verbs, multiplied by copies of rows, moved to PostgreSQL by `sublet copy`."""
+"""Registries to measure: grown by verbs, multiplied by copies of rows, moved to
+PostgreSQL by `sublet copy`.
+"""
 
 import asyncio
 import json
@@ -43,7 +45,9 @@ SETTLE = (
     "UPDATE clockwork SET seen_at = NULL",
     "UPDATE mails SET next_attempt_at = NULL, logged_at = created_at WHERE next_attempt_at IS NOT NULL",
 )
-"""Forget the test clock of the last sweep, and count waiting mail as logged, because no mail server runs here."""
+"""Forget the test clock of the last sweep, and count waiting mail as logged, because no mail server runs
+here.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Service:
-    """A running service: the URL of its API's host, the database, process ids by role, and how long it took to start."""
+    """A running service: the URL of its API's host, the database, process ids by role, and how long it took
+    to start.
+    """
 
     origin: str
     database_url: str

@@ -23,10 +23,15 @@ from wrk import CLIENTS, LEAD_SECONDS, Load, Request, run_load
 from support.grown_registry import ZONE
 
 MANY_CLIENTS = 64
-"""The clients for the most that is possible: registrations wait for their publication, and others must use that time."""
+"""The clients for the most that is possible: registrations wait for their publication, and others must use
+that time.
+"""
 REST_SECONDS = 120.0
 WAITING = "SELECT 1 FROM subdomains WHERE generation <> published_generation LIMIT 1"
-DUE = "UPDATE subdomains SET due_at = created_at WHERE id IN (SELECT id FROM subdomains WHERE trashed_at IS NULL ORDER BY id DESC LIMIT 10000)"
+DUE = (
+    "UPDATE subdomains SET due_at = created_at WHERE id IN (SELECT id FROM subdomains WHERE trashed_at IS "
+    "NULL ORDER BY id DESC LIMIT 10000)"
+)
 NOT_DUE = "UPDATE subdomains SET due_at = NULL WHERE due_at = created_at"
 BARE_TABLE = "CREATE TABLE IF NOT EXISTS bare (id INTEGER, name TEXT)"
 BARE_INSERT = "INSERT INTO bare VALUES (1, 'a name')"
@@ -34,7 +39,9 @@ BARE_INSERT = "INSERT INTO bare VALUES (1, 'a name')"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long the measurements take: rounds of `seconds` for each workload, of `delay_seconds` for each situation."""
+    """How long the measurements take: rounds of `seconds` for each workload, of `delay_seconds` for each
+    situation.
+    """
 
     rounds: int = 3
     seconds: int = 2
@@ -44,7 +51,9 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The figures of one registry by name: `get` (per second), `get_ratio`, `get_hellos`, `check_read_p99_ms` and so on."""
+    """The figures of one registry by name: `get` (per second), `get_ratio`, `get_hellos`, `check_read_p99_ms`
+    and so on.
+    """
 
     database: str
     names: int
@@ -110,7 +119,8 @@ def _run_hello(url: str, seconds: int) -> float:
 def bare_commits(url: str, seconds: float) -> float:
     """Return how many times a second the bare driver inserts one row and commits.
 
-    SQLite: one connection, with WAL and `synchronous=FULL` as in the service. PostgreSQL: 16 connections at once.
+    SQLite: one connection, with WAL and `synchronous=FULL` as in the service. PostgreSQL: 16 connections at
+    once.
     """
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
@@ -174,7 +184,9 @@ def _at_rates(
     seconds: int,
     beside: Callable[[], AbstractContextManager[None]],
 ) -> dict[str, Load]:
-    """Send reads, and registrations with nameservers, at their rates, while the service does something else too."""
+    """Send reads, and registrations with nameservers, at their rates, while the service does something else
+    too.
+    """
     prepared = {"read": requests.get(2000)}
     if "write" in rates:
         prepared["write"] = requests.register_delegated(int(rates["write"] * seconds * 2) + 200)
@@ -237,7 +249,9 @@ def listing(service: Service, requests: Requests, seconds: int) -> Iterator[None
 
 
 def first_value(url: str, statement: str) -> Any:
-    """Run an SQL statement beside the service; return the first column of its first row, None without a row."""
+    """Run an SQL statement beside the service; return the first column of its first
+    row, None without a row.
+    """
     if url.startswith("sqlite"):
         with closing(
             sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, isolation_level=None)

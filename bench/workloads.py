@@ -68,7 +68,9 @@ class Requests:
         return [self._register(sender, nameservers=NAMESERVERS) for sender in self._senders(count)]
 
     def register_paid(self, count: int) -> list[Request]:
-        """Register a name for credits without nameservers: the quote, then its confirmation, each with an `Idempotency-Key`."""
+        """Register a name for credits without nameservers: the quote, then its confirmation, each with an
+        `Idempotency-Key`.
+        """
         found = []
         for sender in self._senders(count // 2):
             fqdn = self._new_name()
@@ -98,7 +100,8 @@ class Requests:
 class Workload:
     """A workload: its name and title, its requests, and its reference.
 
-    Of `requests` that count as one, `refused` are answered with 402. `most_per_second` is more than any machine does.
+    Of `requests` that count as one, `refused` are answered with 402. `most_per_second` is more than any
+    machine does.
     """
 
     name: str

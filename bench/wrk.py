@@ -1,4 +1,6 @@
-"""Load from `wrk` in a process of its own: prepared requests, as fast as they are answered or at a fixed rate."""
+"""Load from `wrk` in a process of its own: prepared requests, as fast as they are answered or at a fixed
+rate.
+"""
 
 import json
 import subprocess
@@ -14,7 +16,9 @@ CONNECTIONS_AT_A_RATE = 128
 LEAD_SECONDS = 1
 """A load at a fixed rate opens its connections all at once; this long before the first request."""
 KEPT_UP = 0.8
-"""The share of a load at a fixed rate that must be answered; the last requests are still under way at the end."""
+"""The share of a load at a fixed rate that must be answered; the last requests are still under way at the
+end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The outcome of a load: answers per second, delays, and `refused`, the answers with a status of 400 or above."""
+    """The outcome of a load: answers per second, delays, and `refused`, the answers with a status of 400 or
+    above.
+    """
 
     per_second: float
     p50_ms: float
@@ -63,9 +69,9 @@ def run_load(
 ) -> Load:
     """Send requests to the server at `url` for `seconds`, and return the outcome.
 
-    Without `rate`, each of `clients` connections sends its next request when the last one is answered. With `rate`, requests
-    start by a timetable, `rate` a second; if the server falls behind, p99 is the whole time. `again` repeats the
-    requests when all were sent.
+    Without `rate`, each of `clients` connections sends its next request when the last one is answered. With
+    `rate`, requests start by a timetable, `rate` a second; if the server falls behind, p99 is the whole time.
+    `again` repeats the requests when all were sent.
 
     Raises:
         LoadError: wrk failed, too few requests were prepared, or connections broke.

@@ -125,7 +125,10 @@ def free_labels(url: str, token: str) -> tuple[str, str, str]:
 
 
 def console_link(http: str) -> str:
-    """Return a link that signs the demo user in to the console. Browsers keep its cookie and passkeys on localhost only."""
+    """Return a link that signs the demo user in to the console.
+
+    Browsers keep its cookie and passkeys on localhost only.
+    """
     os.environ["SUBLET_PUBLIC_URL"] = f"http://localhost:{http.rpartition(':')[2]}"
     try:
         return str(sublet("user", "sign-in-link", EMAIL)["link"])
@@ -184,7 +187,7 @@ Or paste these into another terminal:
 
 All endpoints: {url}/docs
 Stop with Ctrl-C. The data stays in {FOLDER}.
-"""
+"""  # noqa: E501
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""Options, the order of the tests, and the fixtures that all tests share: a service, a registry on both databases, PostgreSQL."""
+"""Options, the order of the tests, and the fixtures that all tests share: a service, a registry on both
+databases, PostgreSQL.
+"""
 
 import gc
 import logging
@@ -49,7 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector look only at what the tests make, and not again and again at all modules and tests, which stay."""
+    """Let the garbage collector look only at what the tests make, and not again and again at all modules and
+    tests, which stay.
+    """
     gc.freeze()
     gc.enable()
 
@@ -59,7 +63,9 @@ os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
 
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
-"""Keeps the tokens of tests out of the developer's keyring. tests/clients/test_keyring.py starts a keyring of its own."""
+"""Keeps the tokens of tests out of the developer's keyring. tests/clients/test_keyring.py starts a keyring of
+its own.
+"""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,9 +82,11 @@ _LONGEST = """
     publishing faults_told_apart faulty_network schemathesis terraform privileges lost_connections migrate sweep
     secondaries backup two_publishers scenarios stories_in_a_browser ansible forged_forms hostile_http standby api
     every_error_code linear_parsers fuzzing account_in_a_browser together names_refused_alone fence every_form
-"""
+"""  # noqa: E501
 LONGEST = tuple(f"test_{each}.py" for each in _LONGEST.split())
-"""The files that take longest, which start first: a long file that starts last would keep one worker busy while the others wait."""
+"""The files that take longest, which start first: a long file that starts last would keep one worker busy
+while the others wait.
+"""
 
 COVERED = tuple(
     f"tests/{each}"
@@ -99,8 +107,9 @@ NOT_COVERED = tuple(
         "rules/test_linear_expressions.py",
     )
 )
-"""Whole files that are exceptions: a thousand pairs run the same lines; the lines of other processes aren't measured; and coverage
-slows down what the tests of parsers and regular expressions time. In the other files, the exceptions have the marker `uncovered`.
+"""Whole files that are exceptions: a thousand pairs run the same lines; the lines of other processes aren't
+measured; and coverage slows down what the tests of parsers and regular expressions time. In the other files,
+the exceptions have the marker `uncovered`.
 """
 
 
@@ -123,7 +132,10 @@ def _is_covered(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the tests of this run, and sort them. `make test-fast` leaves out PostgreSQL, so its tests are marked slow."""
+    """Select the tests of this run, and sort them.
+
+    `make test-fast` leaves out PostgreSQL, so its tests are marked slow.
+    """
     for item in items:
         if "[postgresql" in item.name:
             item.add_marker(pytest.mark.slow)
@@ -193,7 +205,10 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a registry for a service, on each of the two engines. It is initialised, or a file that doesn't exist yet."""
+    """The address of a registry for a service, on each of the two engines.
+
+    It is initialised, or a file that doesn't exist yet.
+    """
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/registry.db"
         return
@@ -244,7 +259,10 @@ def postgresql_kept_registry(postgresql_server: str, postgresql_registry: Prepar
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def registry(request: pytest.FixtureRequest) -> Iterator[Registry]:
-    """A registry without a service, on each of the two engines. Its clock stands still. Its event loop is that of other tests too."""
+    """A registry without a service, on each of the two engines.
+
+    Its clock stands still. Its event loop is that of other tests too.
+    """
     kept: KeptRegistry = request.getfixturevalue(f"{request.param}_kept_registry")
     yield kept.restored()
     kept.end_tasks()

@@ -1,4 +1,6 @@
-"""The tool that changes the source to check the tests: what it changes, what it draws, and that it tells found from survived."""
+"""The tool that changes the source to check the tests: what it changes, what it draws, and that it tells
+found from survived.
+"""
 
 import json
 from dataclasses import asdict, replace

@@ -1,4 +1,6 @@
-"""The structure of the source: its imports, the length of its functions, and text that must not be in the repository."""
+"""The structure of the source: its imports, the length of its functions, and text that must not be in the
+repository.
+"""
 
 import ast
 import os
@@ -23,7 +25,9 @@ def _module(path: Path) -> str:
 
 
 def imports_of(source: str) -> Iterator[str]:
-    """Yield every module that a source imports: `a.b` for `import a.b`, `a.b` and `a.b.c` for `from a.b import c`."""
+    """Yield every module that a source imports: `a.b` for `import a.b`, `a.b` and `a.b.c` for `from a.b
+    import c`.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -97,12 +101,15 @@ def callers(*names: str) -> set[str]:
 
 
 def test_a_users_names_are_found_in_one_place() -> None:
-    """There the token's restrictions are checked: what finds a name otherwise would show it to any token of its user."""
+    """There the token's restrictions are checked: what finds a name otherwise would show it to any token of
+    its user.
+    """
     assert callers("find_subdomain_of_user", "OWN_BY_ID", "OWN_BY_NAME") - {
         "tickets/find.py",
         "tickets/reply.py",
     } == {"subdomains/find.py"}
-    # By id, without a user: after a change by the same request, and for the operator, the publisher and the sweep.
+    # By id, without a user: after a change by the same request, and for the operator, the publisher and the
+    # sweep.
     of_users = {
         name for name in callers("find_subdomain") if name.endswith("api.py") or name.startswith("tickets/")
     }
@@ -110,7 +117,10 @@ def test_a_users_names_are_found_in_one_place() -> None:
 
 
 def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
-    """An actor's `user_id` is for the audit. Whose names, credits and tickets a request is about is its `holder_id`."""
+    """An actor's `user_id` is for the audit.
+
+    Whose names, credits and tickets a request is about is its `holder_id`.
+    """
     people = {
         "audit.py",
         "accounts/find.py",

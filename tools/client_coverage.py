@@ -1,7 +1,8 @@
-"""Write which client has which operation: the table of docs/clients.md. tools/generate_client.py runs it, and tests compare.
+"""Write which client has which operation: the table of docs/clients.md. tools/generate_client.py runs it, and
+tests compare.
 
-Commands of `subletctl` say what they use. Of Terraform, Ansible and MCP it reads the sources: each use of a method of the Python client, such
-as `client.subdomains.renew`, is one of its operation.
+Commands of `subletctl` say what they use. Of Terraform, Ansible and MCP it reads the sources: each use of a
+method of the Python client, such as `client.subdomains.renew`, is one of its operation.
 """
 
 import ast

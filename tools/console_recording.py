@@ -1,4 +1,6 @@
-"""Record the first two minutes at the console as an animated picture, docs/recording.png, for `make recording`."""
+"""Record the first two minutes at the console as an animated picture, docs/recording.png, for `make
+recording`.
+"""
 
 import io
 import re
@@ -115,7 +117,8 @@ def show_answer(browser: Browser, service: RunningService, film: Film) -> None:
     found = service.dig(FQDN, "A", "+noall", "+answer")
     page = browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]})
     page.set_content(
-        "<pre style='background:#16191d;color:#fff;height:100vh;margin:-8px;padding:24px;font:19px monospace'></pre>"
+        "<pre style='background:#16191d;color:#fff;height:100vh;margin:-8px;padding:24px;font:19px "
+        "monospace'></pre>"
     )
     answer = "\n".join(" ".join(line.split()) for line in found.splitlines() if line)
     page.locator("pre").evaluate(

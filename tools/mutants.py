@@ -1,7 +1,11 @@
-"""Check that the tests find small faults: change the source in one place, and run the tests that could see it. `make mutants` runs it.
+"""Check that the tests find small faults: change the source in one place, and run the tests that could see
+it.
 
-The seed draws the mutants, evenly over four groups of `src/sublet`. Each mutant runs in a clone in a temporary folder, never in your working tree.
-A mutant survives if no test fails. Then either a test is missing, or the change makes no difference.
+`make mutants` runs it.
+
+The seed draws the mutants, evenly over four groups of `src/sublet`. Each mutant runs in a clone in a
+temporary folder, never in your working tree. A mutant survives if no test fails. Then either a test is
+missing, or the change makes no difference.
 """
 
 import argparse
@@ -37,7 +41,9 @@ FOLDERS = {
 """The groups, each with the folders of the tests that could see its mutants, fastest first."""
 EDGES = ("http", "web", "cli", "mail")
 LEFT_OUT = ("migrations", "db", "processes", "primaries", "service")
-"""What migrations decide, and parts whose tests start processes and name servers, which takes too long here."""
+"""What migrations decide, and parts whose tests start processes and name servers,
+which takes too long here.
+"""
 IMPURE = ("sqlalchemy", "asyncio", "socket", "threading", "subprocess")
 PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn))
 SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = dict(PAIRS) | {new: old for old, new in PAIRS}
@@ -110,7 +116,9 @@ def mutants_of(root: Path) -> Iterator[Mutant]:
 def _changes(
     node: ast.AST, parent: ast.AST, function: str
 ) -> Iterator[tuple[str, ast.expr | ast.stmt, str, str]]:
-    """Yield the changes of a node and below: the function that it is in, what is replaced, by which text, and the change in words."""
+    """Yield the changes of a node and below: the function that it is in, what is replaced, by which text, and
+    the change in words.
+    """
     if isinstance(node, ast.JoinedStr) or _is_call_of(node, SCHEMA) or _is_log(node):
         return  # Python 3.11 has no positions inside f-strings
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -130,7 +138,8 @@ def _changed(node: ast.expr | ast.stmt) -> str | None:
         case ast.Compare(left, [operator], [right]) if type(operator) in SWAPPED:
             return ast.unparse(ast.Compare(left, [SWAPPED[type(operator)]()], [right]))
         case ast.BoolOp(operator, values):
-            return f"({ast.unparse(ast.BoolOp(ast.Or() if isinstance(operator, ast.And) else ast.And(), values))})"
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            return f"({ast.unparse(ast.BoolOp(other, values))})"
         case ast.UnaryOp(ast.Not(), operand):
             return f"({ast.unparse(operand)})"
         case ast.Constant(int() as value) if not isinstance(value, bool):
@@ -154,7 +163,10 @@ def _is_log(node: ast.AST) -> bool:
 
 
 def draw(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
-    """Return `count` of the mutants, evenly by group. Each has its own hash, so changes of other code hardly change which are drawn."""
+    """Return `count` of the mutants, evenly by group.
+
+    Each has its own hash, so changes of other code hardly change which are drawn.
+    """
     ranked = sorted(mutants, key=lambda each: sha256(repr((seed, each.key)).encode()).digest())
     groups = [[each for each in ranked if each.group == group] for group in FOLDERS]
     return [each for turn in zip_longest(*groups) for each in turn if each is not None][:count]
@@ -216,7 +228,8 @@ def first_failure(tree: Path, workers: int, *tests: str) -> str | None:
 def tests_for(tree: Path, mutant: Mutant, *, whole: bool) -> Iterator[tuple[str, ...]]:
     """Yield the tests that could see a mutant, run by run.
 
-    First come the files that name its module, then those that name its function or folder, then the folders, at last every test.
+    First come the files that name its module, then those that name its function or folder, then the folders,
+    at last every test.
     """
     path = Path(mutant.file).with_suffix("")
     module = re.escape(".".join(path.parts[1:]))
@@ -241,7 +254,10 @@ def _not_slow(tree: Path, files: list[Path]) -> tuple[str, ...]:
 
 
 def run(tree: Path, mutant: Mutant, *, workers: int, whole: bool) -> Mutant:
-    """Run the tests with a mutant. Return it with the test that found it, if one did, and how long it took."""
+    """Run the tests with a mutant.
+
+    Return it with the test that found it, if one did, and how long it took.
+    """
     path = tree / mutant.file
     before, started = path.read_bytes(), time.monotonic()
     failed = None

@@ -1,8 +1,9 @@
 """Write the tables of reference pages that the code determines: `make reference`.
 
-In docs/console.md this is what the console can do; in docs/gates.md who needs a recent sign-in and who gets a mail. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md the table of settings; in
-docs/operating/trouble.md what `sublet zone status` says of a problem. Everything else on these pages is written by hand.
-tests/docs/test_reference.py fails while a page is out of date.
+In docs/console.md this is what the console can do; in docs/gates.md who needs a recent sign-in and who gets a
+mail. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md
+the table of settings; in docs/operating/trouble.md what `sublet zone status` says of a problem. Everything
+else on these pages is written by hand. tests/docs/test_reference.py fails while a page is out of date.
 """
 
 import ast
@@ -181,7 +182,8 @@ def render_operations(page: str) -> str:
         shown = f"`{pages[0]}`" if pages else ""
         test = tests.get(endpoint.name, [""])[0].partition(".")
         rows.append(
-            f"| `{endpoint.method} {endpoint.path}` | {shown} | {f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"
+            f"| `{endpoint.method} {endpoint.path}` | {shown} | "
+            f"{f'`tests/web/{test[0]}.py`, `{test[2]}`' if test[2] else ''} |"
         )
     before, heading, rest = page.partition("## Operations\n")
     _, next_heading, after = rest.partition("\n## ")
@@ -198,7 +200,9 @@ GATES = {
 
 
 def render_gates(page: str) -> str:
-    """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as the operations declare them."""
+    """Return docs/gates.md with the gate of each operation that writes, and who gets a mail, as the
+    operations declare them.
+    """
     rows = []
     for endpoint in OPERATIONS:
         if (gate := endpoint.gate) is not None:

@@ -1,7 +1,9 @@
-"""Print which files, functions and statements a request passes, and the lines of `src/sublet`, for `make walk`.
+"""Print which files, functions and statements a request passes, and the lines of `src/sublet`, for `make
+walk`.
 
-A profiler sees the calls in each thread of a service with SQLite. Each request is sent once before, so that nothing is imported or compiled
-while it is counted. Not counted: libraries, and generator expressions and comprehensions, which are parts of their functions.
+A profiler sees the calls in each thread of a service with SQLite. Each request is sent once before, so that
+nothing is imported or compiled while it is counted. Not counted: libraries, and generator expressions and
+comprehensions, which are parts of their functions.
 """
 
 import ast
@@ -31,7 +33,9 @@ TRIES = 5
 
 
 class Seen:
-    """What is seen while `counting`: functions of the source as (file, name), and the number of statements."""
+    """What is seen while `counting`: functions of the source as (file, name), and the
+    number of statements.
+    """
 
     def __init__(self) -> None:
         self.counting = False
@@ -56,7 +60,9 @@ class Seen:
         return counted
 
     def during(self, send: Callable[[], object]) -> tuple[int, int, int]:
-        """Return the numbers of files, functions and statements of a request: the least of a few, because the worker runs beside it."""
+        """Return the numbers of files, functions and statements of a request: the least of a few, because the
+        worker runs beside it.
+        """
         send()
         found = []
         for _ in range(TRIES):

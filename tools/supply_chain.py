@@ -48,7 +48,9 @@ _PINNED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: ; (?P
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of a lock: installed if `marker` holds; the SHA-256 of its files, and the packages that need it."""
+    """A package of a lock: installed if `marker` holds; the SHA-256 of its files, and the packages that need
+    it.
+    """
 
     name: str
     version: str
@@ -110,7 +112,11 @@ def licences_page(packages: list[Package]) -> str:
     lines = [
         "# Licences",
         "",
-        "The packages of `requirements.lock`, with the licences that they declare. `make lock` writes this page. The [bill of",
+        (
+            "The packages of `requirements.lock`, with the licences that they declare. `make lock` writes "
+            "this "
+            "page. The [bill of"
+        ),
         "materials](security-standards.md#supply-chain) has the same for machines.",
         "",
         "| Package | Version | Licence | Needed by |",
@@ -124,7 +130,9 @@ def licences_page(packages: list[Package]) -> str:
 
 
 def bill_of_materials(packages: list[Package], version: str, made_at: datetime) -> dict[str, Any]:
-    """Return the CycloneDX document of Sublet with its run-time dependencies; the same for the same lock and instant."""
+    """Return the CycloneDX document of Sublet with its run-time dependencies; the same for the same lock and
+    instant.
+    """
     refs = {each.name: f"pkg:pypi/{each.name}@{each.version}" for each in packages}
     ours = f"pkg:pypi/sublet@{version}"
     components = [
@@ -211,7 +219,8 @@ def audit(program: str, lock: Path = LOCK) -> int:
         flaws = [(each["name"], each["version"], flaw) for each in found for flaw in each.get("vulns", ())]
         for name, version, flaw in flaws:
             print(
-                f"{name} {version}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'no version yet'}"
+                f"{name} {version}: {flaw['id']}, fixed in "
+                f"{', '.join(flaw['fix_versions']) or 'no version yet'}"
             )
         print(f"{len(found)} packages looked up in the database {database}: {len(flaws)} known flaws.")
         return FLAWS if flaws else 0

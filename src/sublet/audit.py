@@ -1,4 +1,6 @@
-"""The audit: an append-only event for each change, in the transaction of the change, with actor, time, reason and changed values."""
+"""The audit: an append-only event for each change, in the transaction of the change, with actor, time, reason
+and changed values.
+"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -32,9 +34,11 @@ ACTOR_KINDS = ("user", "operator", "system")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a change: a user (with token or session, restrictions, request and address), the operator (with name), or the system.
+    """The actor of a change: a user (with token or session, restrictions, request and address), the operator
+    (with name), or the system.
 
-    `account_id` is the account of the organization that the token or session acts for; None if the token or session acts for its own user.
+    `account_id` is the account of the organization that the token or session acts for; None if the token or
+    session acts for its own user.
     """
 
     kind: str
@@ -50,7 +54,10 @@ class Actor:
 
     @property
     def holder_id(self) -> int | None:
-        """The id of the user or account whose names, credits and tickets the actor sees and changes. Stores filter by this id."""
+        """The id of the user or account whose names, credits and tickets the actor sees and changes.
+
+        Stores filter by this id.
+        """
         return self.user_id if self.account_id is None else self.account_id
 
 
@@ -103,7 +110,9 @@ erasures = Table(
     metadata,
     Column("user_id", ForeignKey("users.id"), primary_key=True, autoincrement=False),
 )
-"""The user that the current transaction erases. While this table has a row, triggers allow changes of texts in audit events and transfers."""
+"""The user that the current transaction erases. While this table has a row, triggers allow changes of texts
+in audit events and transfers.
+"""
 
 
 _INSERT = Prepared(insert(audit_events))
@@ -126,7 +135,9 @@ def _insert_with_owner(name: str, owner: str) -> Prepared:
 
 _INSERT_WITH_OWNER = {each: _insert_with_owner(*names) for each, names in _OWNER_COLUMNS.items()}
 _WITHOUT_OWNER = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
-"""The publisher's events. They are stored without an owner, so that the activity of an account doesn't list them."""
+"""The publisher's events. They are stored without an owner, so that the activity of an account doesn't list
+them.
+"""
 
 
 def record(
@@ -156,7 +167,10 @@ def record_many(
     *,
     before: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Append an event of the same action for each of many objects. `after` and `before` have the changed values by id."""
+    """Append an event of the same action for each of many objects.
+
+    `after` and `before` have the changed values by id.
+    """
     rows = [
         _event_values(tx, actor, action, object_id, None, before[object_id] if before else None, values)
         for object_id, values in after.items()
@@ -167,7 +181,9 @@ def record_many(
 
 
 def _choose_insert(event: dict[str, Any], *, is_for_organization: bool) -> tuple[Prepared, dict[str, Any]]:
-    """Return the statement that inserts an event, and its parameters. It stores the object's owner unless the actor is the owner.
+    """Return the statement that inserts an event, and its parameters.
+
+    It stores the object's owner unless the actor is the owner.
 
     `is_for_organization` is true if the actor acts for an organization, which then owns the object.
     """
@@ -180,7 +196,8 @@ def _choose_insert(event: dict[str, Any], *, is_for_organization: bool) -> tuple
     if kind in _INSERT_WITH_OWNER:
         return _INSERT_WITH_OWNER[kind], {**event, "owned_id": object_id}
     if event["user_id"] is None:
-        # Without a user or an owner, the deletion of a user doesn't find the event, and couldn't erase the address.
+        # Without a user or an owner, the deletion of a user doesn't find the event, and couldn't erase the
+        # address.
         return _INSERT, {**event, "address": None}
     return _INSERT, event
 
@@ -265,7 +282,10 @@ _NTH_NEWEST = Prepared(
 
 
 def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number: int) -> datetime | None:
-    """Return the time of the `number`th newest event of an action on an object. None if there are fewer events."""
+    """Return the time of the `number`th newest event of an action on an object.
+
+    None if there are fewer events.
+    """
     row = _NTH_NEWEST.one_or_none(tx, of_type=object_type, of=object_id, done=action, newer=number - 1)
     return row[0] if row is not None else None
 
@@ -315,7 +335,8 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
 class EventFilter:
     """The filters of `search_events`. None means any. Events at `until` don't match.
 
-    `actor` is a kind of actor or an operator's name. `objects` are types with ids; an event must match one of them.
+    `actor` is a kind of actor or an operator's name. `objects` are types with ids; an event must match one of
+    them.
     """
 
     actor: str | None = None
@@ -327,7 +348,10 @@ class EventFilter:
 
 
 def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
-    """Return up to `limit` events that match the filters, newest first. Without a user and objects it may read all events."""
+    """Return up to `limit` events that match the filters, newest first.
+
+    Without a user and objects it may read all events.
+    """
     events = audit_events.c
     query = _EVENTS.order_by(events.id.desc()).limit(limit)
     if wanted.actor is not None:
@@ -367,9 +391,11 @@ class ActivityFilter:
 def list_activity(
     tx: Tx, user_id: int, wanted: ActivityFilter, limit: int, before_id: int | None = None
 ) -> list[AuditEvent]:
-    """Return up to `limit` events that a user caused, or that others caused on the user's objects, newest first.
+    """Return up to `limit` events that a user caused, or that others caused on the user's objects, newest
+    first.
 
-    `before_id` is the id of the last event on the previous page. Other actors' events from before schema 0014 have no owner, and are left out.
+    `before_id` is the id of the last event on the previous page. Other actors' events from before schema 0014
+    have no owner, and are left out.
     """
     events = audit_events.c
     query = _EVENTS.order_by(events.id.desc()).limit(limit)

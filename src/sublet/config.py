@@ -1,8 +1,9 @@
 """Load and check the settings (docs/settings.md).
 
-Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environment variables: `SUBLET_` and the name in capitals. The
-environment overrides the file. Unknown keys of the file are refused, and so are variables whose names are almost those of settings: a misspelt
-SUBLET_DATABASE_URL must not start an empty registry. Other unknown variables cause a warning.
+Settings come from a TOML file (`--config`, or SUBLET_CONFIG) and from environment variables: `SUBLET_` and
+the name in capitals. The environment overrides the file. Unknown keys of the file are refused, and so are
+variables whose names are almost those of settings: a misspelt SUBLET_DATABASE_URL must not start an empty
+registry. Other unknown variables cause a warning.
 """
 
 import difflib
@@ -18,11 +19,16 @@ from typing import Any
 
 
 class SettingsError(Exception):
-    """Settings are unknown or their values invalid. The message has a line for each, with its name and what to give."""
+    """Settings are unknown or their values invalid.
+
+    The message has a line for each, with its name and what to give.
+    """
 
 
 REMOVED_SETTINGS = {"one_processor": "The operating system places every process on the processors."}
-"""Removed settings with the reason of their removal. A removed setting has no effect, and causes a warning instead of an error."""
+"""Removed settings with the reason of their removal. A removed setting has no effect, and causes a warning
+instead of an error.
+"""
 
 KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
@@ -33,7 +39,9 @@ _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
-"""The prefix of environment variables with the secret of a primary's key. After it comes the primary's name, in capitals, with `_` for `-` and `.`."""
+"""The prefix of environment variables with the secret of a primary's key. After it comes the primary's name,
+in capitals, with `_` for `-` and `.`.
+"""
 
 
 CLIENT_VARIABLES = frozenset({"SUBLET_URL", "SUBLET_TOKEN", "SUBLET_PROFILE", "SUBLET_DEADLINE_SECONDS"})
@@ -42,12 +50,17 @@ CLIENT_VARIABLES = frozenset({"SUBLET_URL", "SUBLET_TOKEN", "SUBLET_PROFILE", "S
 _SERVICE_PORT = re.compile(r"_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://[!-~]+")
 _NEAR = 0.75
-"""The least similarity (of `difflib`) of a misspelt name. `DATABSE_URL` has 0.96, `DATABASE_DSN` 0.75, `HOSTNAME` and `SITE_NAME` 0.71."""
+"""The least similarity (of `difflib`) of a misspelt name. `DATABSE_URL` has 0.96, `DATABASE_DSN` 0.75,
+`HOSTNAME` and `SITE_NAME` 0.71.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimarySettings:
-    """A primary server: its address, and the key that signs updates. The key's secret is in `key_file` or in the environment."""
+    """A primary server: its address, and the key that signs updates.
+
+    The key's secret is in `key_file` or in the environment.
+    """
 
     name: str
     address: str
@@ -71,7 +84,8 @@ class PrimarySettings:
         _check_range(f"{prefix}.batch_max", self.batch_max, 1, 1000)
         if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
             raise SettingsError(
-                f"{prefix}.key_name: {self.key_name!r} is not the name of a key. Give the name in the configuration of the primary."
+                f"{prefix}.key_name: {self.key_name!r} is not the name of a key. Give the name in the "
+                "configuration of the primary."
             )
         _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
@@ -105,7 +119,8 @@ class Settings:
     )
     update_listen: str = _setting(
         "",
-        "The listen address for DNS UPDATE (UDP and TCP), host:port, in each API process; empty: not served. Needs update_key_file.",
+        "The listen address for DNS UPDATE (UDP and TCP), host:port, in each API process; empty: not "
+        "served. Needs update_key_file.",
     )
     update_address: str = _setting(
         "",
@@ -120,7 +135,8 @@ class Settings:
     )
     dns_servers: str = _setting(
         "",
-        "Addresses of the built-in name servers as seen from this host, host:port, comma-separated; empty: dns_listen.",
+        "Addresses of the built-in name servers as seen from this host, host:port, comma-separated; empty: "
+        "dns_listen.",
     )
     worker_status_listen: str = _setting(
         "", "The listen address of /healthz, /readyz and /metrics of `sublet worker`; empty: not served."
@@ -130,7 +146,8 @@ class Settings:
     )
     public_url: str = _setting(
         "",
-        "The service's URL for clients, without /api/v1, for links and the OpenAPI document; empty: the listen address.",
+        "The service's URL for clients, without /api/v1, for links and the OpenAPI document; empty: the "
+        "listen address.",
     )
     signup: str = _setting(
         "invite",
@@ -160,7 +177,8 @@ class Settings:
     )
     publish_wait_ms: int = _setting(
         1000,
-        "The maximum time that the response to a change waits until a primary and its secondaries have it, in milliseconds.",
+        "The maximum time that the response to a change waits until a primary and its secondaries have it, "
+        "in milliseconds.",
     )
     rate_limits: bool = _setting(
         default=True,
@@ -170,7 +188,8 @@ class Settings:
     rate_limit_write_per_minute: int = _setting(120, "Write requests per token and minute.")
     rate_limit_ticket_per_minute: int = _setting(
         20,
-        "New tickets and replies per user and minute, with all tokens and sessions. Refused requests count as write requests.",
+        "New tickets and replies per user and minute, with all tokens and sessions. Refused requests count "
+        "as write requests.",
     )
     rate_limit_availability_per_minute: int = _setting(60, "GET /availability per token and minute.")
     rate_limit_address_per_minute: int = _setting(
@@ -193,11 +212,13 @@ class Settings:
     )
     health_resolver: str = _setting(
         "",
-        "The validating resolver for checks of nameservers and of the platform domains, host:port; empty: checks of nameservers follow referrals from the root.",
+        "The validating resolver for checks of nameservers and of the platform domains, host:port; empty: "
+        "checks of nameservers follow referrals from the root.",
     )
     health_root_hints: str = _setting(
         "",
-        "Addresses of the root servers for checks, comma-separated; empty: those that health_resolver names, or the Internet's.",
+        "Addresses of the root servers for checks, comma-separated; empty: those that health_resolver "
+        "names, or the Internet's.",
     )
     health_allowed_networks: str = _setting(
         "", "Networks that aren't public, but whose nameservers checks may query, comma-separated."
@@ -220,7 +241,8 @@ class Settings:
     smtp_password_file: str = _setting("", "The file with the password for the mail server.")
     operator_mail: str = _setting(
         "",
-        "The operator's address, for mails about new tickets and problems; empty: site_contact if that is an address, otherwise no such mails.",
+        "The operator's address, for mails about new tickets and problems; empty: site_contact if that is "
+        "an address, otherwise no such mails.",
     )
     log_format: str = _setting("text", "text or json.")
     log_level: str = _setting("info", "debug, info, warning or error.")
@@ -238,7 +260,8 @@ class Settings:
     )
     abuse_contact: str = _setting(
         "",
-        "Who gets reports of abuse: a mail address, or a page (https://…); empty: site_contact. Anyone can read it.",
+        "Who gets reports of abuse: a mail address, or a page (https://…); empty: site_contact. Anyone can "
+        "read it.",
     )
     rdap: bool = _setting(
         default=True,
@@ -261,7 +284,8 @@ class Settings:
         _check_one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
         if not self.database_url.startswith(("sqlite:///", "postgresql://")):
             raise SettingsError(
-                "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or postgresql://user@host:port/name."
+                "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or "
+                "postgresql://user@host:port/name."
             )
         _check_listen(self)
         parse_dns_servers(self.dns_servers)
@@ -342,21 +366,24 @@ def _check_mail(settings: Settings) -> None:
         parse_mail_from(settings.mail_from)
     if settings.operator_mail and not _is_mail_address(settings.operator_mail):
         raise SettingsError(
-            f"operator_mail: {settings.operator_mail!r} is not a mail address. Give one such as operator@example.net."
+            f"operator_mail: {settings.operator_mail!r} is not a mail address. Give one such as "
+            "operator@example.net."
         )
     _check_smtp_host(settings.smtp_host)
     if settings.mail_transport == "smtp":
         missing = [name for name in ("smtp_host", "mail_from") if not getattr(settings, name)]
         if missing:
             raise SettingsError(
-                f"{' and '.join(missing)}: required with mail_transport smtp. Set {'it' if len(missing) == 1 else 'both'}."
+                f"{' and '.join(missing)}: required with mail_transport smtp. Set "
+                f"{'it' if len(missing) == 1 else 'both'}."
             )
     _check_range("smtp_port", settings.smtp_port, 1, PORT_MAX)
     if bool(settings.smtp_username) != bool(settings.smtp_password_file):
         raise SettingsError("smtp_username and smtp_password_file: Give both, or neither.")
     if settings.smtp_username and settings.smtp_security == "none":
         raise SettingsError(
-            "smtp_security: Give starttls or tls with smtp_username, because a password is never sent unencrypted."
+            "smtp_security: Give starttls or tls with smtp_username, because a password is never sent "
+            "unencrypted."
         )
 
 
@@ -383,18 +410,25 @@ def _is_mail_address(text: str) -> bool:
 
 
 def operator_address(settings: Settings) -> str:
-    """Return the address for mails to the operator: `operator_mail`, or `site_contact` if that is an address, or an empty text."""
+    """Return the address for mails to the operator: `operator_mail`, or `site_contact` if that is an address,
+    or an empty text.
+    """
     is_usable = _is_mail_address(settings.site_contact)
     return settings.operator_mail or (settings.site_contact if is_usable else "")
 
 
 def abuse_contact(settings: Settings) -> str:
-    """Return the address or page for reports of abuse: `abuse_contact`, or else `site_contact`, or an empty text."""
+    """Return the address or page for reports of abuse: `abuse_contact`, or else `site_contact`, or an empty
+    text.
+    """
     return settings.abuse_contact or settings.site_contact
 
 
 def contact_url(contact: str) -> str:
-    """Return a contact as a URL: `mailto:` with a mail address. A page's URL and an empty text are returned unchanged."""
+    """Return a contact as a URL: `mailto:` with a mail address.
+
+    A page's URL and an empty text are returned unchanged.
+    """
     return f"mailto:{contact}" if "@" in contact and "://" not in contact else contact
 
 
@@ -404,15 +438,18 @@ def _check_smtp_host(text: str) -> None:
     except ValueError:
         if text and (re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable()):
             raise SettingsError(
-                f"smtp_host: {text!r} is neither a host name nor an IP address. Give the host only; the port is smtp_port."
+                f"smtp_host: {text!r} is neither a host name nor an IP address. Give the host only; the "
+                "port is smtp_port."
             ) from None
 
 
 def parse_mail_from(text: str) -> tuple[str, str]:
-    """Return the name (may be empty) and address of a sender, `name@example.net` or `Name <name@example.net>`.
+    """Return the name (may be empty) and address of a sender, `name@example.net` or `Name
+    <name@example.net>`.
 
     Raises:
-        SettingsError: the text has another form, or the address isn't ASCII. Some servers accept ASCII addresses only.
+        SettingsError: the text has another form, or the address isn't ASCII. Some servers accept ASCII
+            addresses only.
     """
     found = getaddresses([text])
     name, address = found[0] if len(found) == 1 else ("", "")
@@ -471,14 +508,17 @@ def parse_nameserver_presets(text: str) -> tuple[tuple[str, tuple[str, ...]], ..
         words = tuple(hosts.split())
         if not name or not words or not all(_HOST.fullmatch(each) for each in words):
             raise SettingsError(
-                f"nameserver_presets: {part!r} has another form. Give each preset as `Provider: ns1.provider.example ns2.provider.example`."
+                f"nameserver_presets: {part!r} has another form. Give each preset as `Provider: "
+                "ns1.provider.example ns2.provider.example`."
             )
         found.append((name, words))
     return tuple(found)
 
 
 def public_dns_addresses(settings: Settings) -> tuple[str, ...]:
-    """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in `dns_listen`."""
+    """Return the addresses of apex nameservers inside a zone: `dns_addresses`, or the address in
+    `dns_listen`.
+    """
     texts = split_list(settings.dns_addresses)
     try:
         values = [ip_address(text) for text in texts or [parse_listen("dns_listen", settings.dns_listen)[0]]]
@@ -495,10 +535,12 @@ def load_settings(
 ) -> Settings:
     """Return the settings. The environment overrides the TOML file, and the file overrides the defaults.
 
-    Calls `warn` with a message for each removed setting, and for each unknown variable that is not similar to a setting.
+    Calls `warn` with a message for each removed setting, and for each unknown variable that is not similar to
+    a setting.
 
     Raises:
-        SettingsError: the file can't be read; settings are unknown or have a wrong type (one line for each); a value is invalid.
+        SettingsError: the file can't be read; settings are unknown or have a wrong type (one line for each);
+            a value is invalid.
     """
     environment = os.environ if environ is None else environ
     path = config or (Path(environment["SUBLET_CONFIG"]) if environment.get("SUBLET_CONFIG") else None)
@@ -536,8 +578,8 @@ def load_settings(
 def _is_for_settings(variable: str, text: str) -> bool:
     """True if an environment variable may be meant as a setting, also if it is misspelt. `text` is its value.
 
-    Not meant are the variables of the clients, SUBLET_CONFIG, the keys of primaries, and those that Kubernetes and Docker set for a service
-    whose name begins with `sublet`.
+    Not meant are the variables of the clients, SUBLET_CONFIG, the keys of primaries, and those that
+    Kubernetes and Docker set for a service whose name begins with `sublet`.
     """
     prefix, _, rest = variable.partition("_")
     if prefix != "SUBLET":
@@ -562,8 +604,8 @@ def _is_for_settings(variable: str, text: str) -> bool:
 def _find_near_miss(variable: str, settings: Iterable[str]) -> str | None:
     """Return the variable that a misspelt variable is probably meant as, or None.
 
-    Each name whose first word is like `database`, `db` or `config` counts as misspelt, because without the setting a command would use an
-    empty registry.
+    Each name whose first word is like `database`, `db` or `config` counts as misspelt, because without the
+    setting a command would use an empty registry.
     """
     name = variable.partition("_")[2].upper()
     known = [each.upper() for each in (*settings, "config")]

@@ -1,7 +1,9 @@
 """Refusals: a class for each error code, in few categories.
 
-A refusal is a correct answer that says what is wrong and what to do. A refusal inside a verb rolls back the transaction, so the verb changes
-nothing. Every other exception is a fault: it is logged in full and answered without details. `http/errors.py` maps categories to statuses. docs/errors.md lists every code, and a test compares the list with the classes.
+A refusal is a correct answer that says what is wrong and what to do. A refusal inside a verb rolls back the
+transaction, so the verb changes nothing. Every other exception is a fault: it is logged in full and answered
+without details. `http/errors.py` maps categories to statuses. docs/errors.md lists every code, and a test
+compares the list with the classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +92,10 @@ class FieldError:
 
 
 class FieldErrors(list[FieldError]):
-    """The first `FIELD_ERRORS_MAX` wrong fields in their order. `omitted` is the number of further wrong fields."""
+    """The first `FIELD_ERRORS_MAX` wrong fields in their order.
+
+    `omitted` is the number of further wrong fields.
+    """
 
     omitted = 0
 
@@ -109,9 +114,9 @@ class FieldErrors(list[FieldError]):
 class Refusal(Exception):  # noqa: N818 - a refusal is a correct answer, not an error
     """The base of all refusals.
 
-    `message` says what is wrong and what to do. docs/errors.md lists the `details` of each code. `errors` has up to `FIELD_ERRORS_MAX`
-    wrong fields, and `details.errors_omitted` is the number of further wrong fields. `quote` is the quote of a paid operation.
-    `retry_after_seconds` is for LIMITED and UNAVAILABLE.
+    `message` says what is wrong and what to do. docs/errors.md lists the `details` of each code. `errors` has
+    up to `FIELD_ERRORS_MAX` wrong fields, and `details.errors_omitted` is the number of further wrong fields.
+    `quote` is the quote of a paid operation. `retry_after_seconds` is for LIMITED and UNAVAILABLE.
     """
 
     code: ClassVar[str]
@@ -196,7 +201,10 @@ class SessionRequired(Refusal, code="session_required", category=Category.FORBID
 
 
 class SignInRequired(Refusal, code="sign_in_required", category=Category.FORBIDDEN):
-    """This needs a sign-in within the last ten minutes. `details` has `limit_seconds` and `how`, the accepted ways to sign in."""
+    """This needs a sign-in within the last ten minutes.
+
+    `details` has `limit_seconds` and `how`, the accepted ways to sign in.
+    """
 
 
 class OriginRefused(Refusal, code="origin_refused", category=Category.FORBIDDEN):
@@ -212,7 +220,10 @@ class InsufficientRole(Refusal, code="insufficient_role", category=Category.FORB
 
 
 class TokenRestricted(Refusal, code="token_restricted", category=Category.FORBIDDEN):
-    """The token is restricted to other networks, names or records, or would exceed its `daily_credits`. `details.restriction` names the restriction."""
+    """The token is restricted to other networks, names or records, or would exceed its `daily_credits`.
+
+    `details.restriction` names the restriction.
+    """
 
 
 class AccountSuspended(Refusal, code="account_suspended", category=Category.FORBIDDEN):
@@ -232,7 +243,9 @@ class PriceChanged(Refusal, code="price_changed", category=Category.CONFLICT):
 
 
 class RegistrationModeNotAllowed(Refusal, code="registration_mode_not_allowed", category=Category.FORBIDDEN):
-    """The mode is `admin`, is not offered here, does not fit the label's class, or is not open to new accounts yet."""
+    """The mode is `admin`, is not offered here, does not fit the label's class, or is not open to new
+    accounts yet.
+    """
 
 
 class FreeQuotaExceeded(Refusal, code="free_quota_exceeded", category=Category.FORBIDDEN):
@@ -290,7 +303,8 @@ class NotFound(Refusal, code="not_found", category=Category.MISSING):
 class SubdomainUnavailable(Refusal, code="subdomain_unavailable", category=Category.CONFLICT):
     """The name can't be registered now.
 
-    `details.reason` is taken, reserved, in_trash or cooling_off. `details.owned` is true if the user holds the name.
+    `details.reason` is taken, reserved, in_trash or cooling_off. `details.owned` is true if the user holds
+    the name.
     """
 
 
@@ -342,15 +356,24 @@ class ValidationFailed(Refusal, code="validation_failed", category=Category.INVA
 
 
 class DelegationBroken(Refusal, code="delegation_broken", category=Category.INVALID):
-    """The platform domain requires working delegations, and no nameserver works. `details.findings` has the codes."""
+    """The platform domain requires working delegations, and no nameserver works.
+
+    `details.findings` has the codes.
+    """
 
 
 class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):
-    """Too many requests of a class, changes of a name, or concurrent requests. `Retry-After` says when to try again."""
+    """Too many requests of a class, changes of a name, or concurrent requests.
+
+    `Retry-After` says when to try again.
+    """
 
 
 class Unavailable(Refusal, code="unavailable", category=Category.UNAVAILABLE):
-    """The database can't be reached or written now, or too many requests query the name servers. Nothing was changed."""
+    """The database can't be reached or written now, or too many requests query the name servers.
+
+    Nothing was changed.
+    """
 
 
 class FilesChanged(Unavailable):
@@ -358,7 +381,9 @@ class FilesChanged(Unavailable):
 
 
 class ClockImplausible(Refusal, code="clock_implausible", category=Category.UNAVAILABLE):
-    """The clock is more than 400 days ahead of the last sweep, or more than a day behind, so dates could be wrong."""
+    """The clock is more than 400 days ahead of the last sweep, or more than a day behind, so dates could be
+    wrong.
+    """
 
 
 class MethodNotAllowed(Refusal, code="method_not_allowed", category=Category.MALFORMED):
@@ -394,14 +419,20 @@ class InternalError(Refusal, code="internal_error", category=Category.FAULT):
 
 
 def check_one_of(field: str, text: str | None, allowed: Sequence[str]) -> list[FieldError]:
-    """Return the error `value_invalid` if a text is not one of the allowed values. None means that the field was not given."""
+    """Return the error `value_invalid` if a text is not one of the allowed values.
+
+    None means that the field was not given.
+    """
     if text is None or text in allowed:
         return []
     return [FieldError(field, "value_invalid", f"Give one of {', '.join(allowed)}.")]
 
 
 def validation_failed(errors: Sequence[FieldError], omitted: int = 0) -> ValidationFailed:
-    """Return the refusal with these wrong fields. Its message is about the first field, and says how many fields are wrong."""
+    """Return the refusal with these wrong fields.
+
+    Its message is about the first field, and says how many fields are wrong.
+    """
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + omitted

@@ -26,7 +26,9 @@ def parse_ticket_number(text: str) -> int | None:
 
 
 def parse_id(text: str) -> int | None:
-    """Return the id in a path or argument; None unless it is decimal, without leading zeros and at most `MAX_ID`."""
+    """Return the id in a path or argument; None unless it is decimal, without leading zeros and at most
+    `MAX_ID`.
+    """
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or text.startswith("0"):
         return None
     value = int(text)
@@ -82,7 +84,8 @@ def decode_cursor(list_name: str, text: str) -> Position:
         position = Position(datetime.fromisoformat(instant), int(number))
     except ValueError:
         raise refusal from None
-    # Cursors are in UTC. Other offsets are refused, because converting them fails near the first and last year.
+    # Cursors are in UTC. Other offsets are refused, because converting them fails near the first and last
+    # year.
     if name != list_name or position.at.utcoffset() != timedelta(0) or not 0 <= position.id <= MAX_ID:
         raise refusal
     return position

@@ -13,8 +13,8 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 def share_metrics(folder: Path, slot: int) -> None:
     """Keep the metrics of this process in files of a folder that all API processes share, from now on.
 
-    Each running process needs its own slot. A process that gets the slot of an ended process continues that process's counters, because
-    Prometheus would take a decreasing counter for a restart.
+    Each running process needs its own slot. A process that gets the slot of an ended process continues that
+    process's counters, because Prometheus would take a decreasing counter for a restart.
     """
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
     values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call] # the library's
@@ -23,7 +23,8 @@ def share_metrics(folder: Path, slot: int) -> None:
 class Metrics:
     """The metrics of one process. The worker and the name server add their metrics to `registry`.
 
-    `shared` is the folder of `share_metrics`: with it, `render` returns only counters and histograms, as sums over all processes.
+    `shared` is the folder of `share_metrics`: with it, `render` returns only counters and histograms, as sums
+    over all processes.
     """
 
     def __init__(self, shared: Path | None = None) -> None:
@@ -57,7 +58,9 @@ class Metrics:
         durations.observe(seconds)
 
     def render(self) -> bytes:
-        """Return the metrics in Prometheus' text format (`METRICS_TYPE`); with `shared`, the sums over all processes."""
+        """Return the metrics in Prometheus' text format (`METRICS_TYPE`); with `shared`, the sums over all
+        processes.
+        """
         if self._shared is None:
             return generate_latest(self.registry)
         merged = CollectorRegistry()

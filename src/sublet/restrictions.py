@@ -1,8 +1,9 @@
 """The restrictions of a token, and the checks of their values (rules; no SQL).
 
-Restrictions are enforced in these files: scopes and networks in `http/calls.py`; expiry in `accounts/tokens/issue.py`; names
-and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the stores; owners of records in `subdomains/records/change.py` and `dyndns.py` there; daily credits in `subdomains/charge.py`; all of them in
-`accounts/tokens/own.py` for requests about tokens.
+Restrictions are enforced in these files: scopes and networks in `http/calls.py`; expiry in
+`accounts/tokens/issue.py`; names and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the
+stores; owners of records in `subdomains/records/change.py` and `dyndns.py` there; daily credits in
+`subdomains/charge.py`; all of them in `accounts/tokens/own.py` for requests about tokens.
 """
 
 import re
@@ -53,9 +54,10 @@ _RECORD_NAME_CHARACTERS_MAX = 253
 class Restrictions:
     """What a token may do. None means no restriction.
 
-    `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks` are in CIDR notation.
-    `record_names` are owners of records relative to a name; `_acme-challenge.*` means all owners that begin with `_acme-challenge.`. `daily_credits` is
-    the maximum that the token may spend within 24 hours.
+    `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks`
+    are in CIDR notation. `record_names` are owners of records relative to a name; `_acme-challenge.*` means
+    all owners that begin with `_acme-challenge.`. `daily_credits` is the maximum that the token may spend
+    within 24 hours.
     """
 
     scopes: tuple[str, ...] = SCOPES
@@ -83,11 +85,16 @@ class Restrictions:
         return self.names is None or any(_allows_child_of(pattern, domain) for pattern in self.names)
 
     def allows_record(self, name: str) -> bool:
-        """True if the token may change the records at an owner that is relative to its name, such as `@` or `www`."""
+        """True if the token may change the records at an owner that is relative to its name, such as `@` or
+        `www`.
+        """
         return _covers_record(self.record_names, name)
 
     def allows_address(self, address: str) -> bool:
-        """True if a request may come from this address. A text that isn't an address is allowed only without `networks`."""
+        """True if a request may come from this address.
+
+        A text that isn't an address is allowed only without `networks`.
+        """
         if self.networks is None:
             return True
         try:
@@ -178,7 +185,10 @@ def check_restrictions(sent: Restrictions, now: datetime) -> tuple[Restrictions,
         errors.append(FieldError("expires_at", "value_invalid", message))
     record_names = _check_items("record_names", sent.record_names, _parse_record_name, errors)
     if record_names is not None and "subdomains:write" in sent.scopes:
-        message = "A token with the scope subdomains:write can move the whole name. Leave out this scope, or `record_names`."
+        message = (
+            "A token with the scope subdomains:write can move the whole name. Leave out this scope, or "
+            "`record_names`."
+        )
         errors.append(FieldError("record_names", "value_invalid", message))
     scopes = tuple(scope for scope in SCOPES if scope in sent.scopes)
     checked = replace(sent, scopes=scopes, names=names, domains=domains, networks=networks)
@@ -230,7 +240,8 @@ def _parse_record_name(text: str) -> str:
     name = text.strip().lower()
     if len(name) > _RECORD_NAME_CHARACTERS_MAX or not _RECORD_NAME.fullmatch(name):
         raise InvalidName(
-            f"`{shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that ends in .* for all that begin like it."
+            f"`{shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that "
+            "ends in .* for all that begin like it."
         )
     return name
 

@@ -1,4 +1,6 @@
-"""The parts that all tables share: the metadata with the naming convention of constraints, the types of ids and instants."""
+"""The parts that all tables share: the metadata with the naming convention of constraints, the types of ids
+and instants.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -43,7 +45,9 @@ BIG_ID = BigInteger().with_variant(Integer(), "sqlite")
 """The type of every id: SQLite generates values only for an INTEGER primary key."""
 
 OWNER_KEY = String().with_variant(String(collation="C"), "postgresql")
-"""The type of `dns.names.owner_key`. It sorts in byte order, so that the names below a name are a single range."""
+"""The type of `dns.names.owner_key`. It sorts in byte order, so that the names below a name are a single
+range.
+"""
 
 
 def key_range(key: str) -> dict[str, str]:
@@ -55,7 +59,9 @@ def key_range(key: str) -> dict[str, str]:
 
 
 def at_or_below(key: Column[str]) -> ColumnElement[bool]:
-    """Return the condition that a name is at or below the name of a `key_range`. An index on the owner key serves it as one range.
+    """Return the condition that a name is at or below the name of a `key_range`.
+
+    An index on the owner key serves it as one range.
 
     `-` sorts before `.`, so the range has siblings such as `name-2` too. The last line excludes them.
     """
@@ -67,7 +73,9 @@ def at_or_below(key: Column[str]) -> ColumnElement[bool]:
 
 
 def select_adjacent_keys(key: Column[str], of: ColumnElement[bool]) -> Select[Any]:
-    """Return a query of one row: among the rows with the condition `of`, the owner keys directly before and after `below`, or NULL."""
+    """Return a query of one row: among the rows with the condition `of`, the owner keys directly before and
+    after `below`, or NULL.
+    """
     return select(
         select(func.max(key)).where(of & (key < bindparam("below"))).scalar_subquery(),
         select(func.min(key)).where(of & (key >= bindparam("below"))).scalar_subquery(),
@@ -82,7 +90,9 @@ STREAMED: dict[str, int] = {"yield_per": 100}
 
 
 class Instant(TypeDecorator[datetime]):
-    """An instant in UTC to the microsecond: timestamptz on PostgreSQL, fixed-width ISO text (which sorts) on SQLite."""
+    """An instant in UTC to the microsecond: timestamptz on PostgreSQL, fixed-width ISO text (which sorts) on
+    SQLite.
+    """
 
     impl = String
     cache_ok = True
@@ -93,11 +103,17 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(String(27))
 
     def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any] | None:
-        """Return the converter of parameters. `process_bind_param` would be slower, and a registration writes a dozen instants."""
+        """Return the converter of parameters.
+
+        `process_bind_param` would be slower, and a registration writes a dozen instants.
+        """
         return None if dialect.name == "postgresql" else _to_text
 
     def result_processor(self, dialect: Dialect, _coltype: object) -> Callable[[Any], datetime | None]:
-        """Return the converter of columns. `process_result_value` would be slower, because SQLAlchemy makes two calls for each value."""
+        """Return the converter of columns.
+
+        `process_result_value` would be slower, because SQLAlchemy makes two calls for each value.
+        """
         return _in_utc if dialect.name == "postgresql" else _from_text
 
 
@@ -116,7 +132,10 @@ def find_last_id(connection: Connection, table: Table) -> int:
 
 
 def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnElement[bool]:
-    """Return the condition that a row comes after a position in a list from newest to oldest. An index on both columns serves it as one range."""
+    """Return the condition that a row comes after a position in a list from newest to oldest.
+
+    An index on both columns serves it as one range.
+    """
     return tuple_(at, row_id) < (position.at, position.id)
 
 
@@ -136,7 +155,10 @@ def _from_text(value: str | None) -> datetime | None:
 
 
 def violates(error: IntegrityError, name: str) -> bool:
-    """True if the violated constraint or unique index has this name. SQLite's message has the columns instead of the name."""
+    """True if the violated constraint or unique index has this name.
+
+    SQLite's message has the columns instead of the name.
+    """
     if name in (message := str(error.orig)):
         return True
     for table in metadata.tables.values():

@@ -19,14 +19,20 @@ from sublet.sqlite_file import sqlite_path
 schema_compatible_with = Table(
     "schema_compatible_with", metadata, Column("revision", String(32), primary_key=True)
 )
-"""The older revisions whose code works with this schema, because later migrations only added tables, indexes or columns."""
+"""The older revisions whose code works with this schema, because later migrations only added tables, indexes
+or columns.
+"""
 
 
 LAST_COMMIT_WITH_OLDER_MIGRATIONS = "d6b3424e4844"
-"""The migrations before the first release were joined into one schema after this commit. It can upgrade to that schema."""
+"""The migrations before the first release were joined into one schema after this commit. It can upgrade to
+that schema.
+"""
 
 ADVISORY_LOCK = 0x5B1E7
-"""The number of the PostgreSQL advisory lock for upgrading or filling a registry. It is arbitrary and has no other use."""
+"""The number of the PostgreSQL advisory lock for upgrading or filling a registry. It is arbitrary and has no
+other use.
+"""
 
 
 def find_revision(tx: Tx) -> str | None:
@@ -37,7 +43,9 @@ def find_revision(tx: Tx) -> str | None:
 
 
 def is_usable(tx: Tx, revision: str | None) -> bool:
-    """True if this code can work with a revision of the schema: its own, or a newer one that lists it as compatible."""
+    """True if this code can work with a revision of the schema: its own, or a newer one that lists it as
+    compatible.
+    """
     if revision == needed_revision():
         return True
     # A known revision is older, and lacks tables or columns that this code needs.
@@ -55,8 +63,8 @@ def refuse_unusable(tx: Tx) -> None:
     """Raise `Unavailable` if this code can't work with the schema.
 
     Raises:
-        Unavailable: the database was never initialised; its schema is too old; or its schema is newer and does not list this code's revision
-            as compatible.
+        Unavailable: the database was never initialised; its schema is too old; or its schema is newer and
+            does not list this code's revision as compatible.
     """
     revision = find_revision(tx)
     if not is_usable(tx, revision):
@@ -64,10 +72,13 @@ def refuse_unusable(tx: Tx) -> None:
 
 
 def refuse_unusable_database(url: str) -> None:
-    """Raise `Unavailable` if this code can't work with the database at a URL. A missing SQLite file is not created.
+    """Raise `Unavailable` if this code can't work with the database at a URL.
+
+    A missing SQLite file is not created.
 
     Raises:
-        Unavailable: `refuse_unusable` raises it; the database can't be reached; or an SQLite file is damaged or lacks a table.
+        Unavailable: `refuse_unusable` raises it; the database can't be reached; or an SQLite file is damaged
+            or lacks a table.
     """
     if is_missing(url):
         raise Unavailable(why_unusable(None))
@@ -77,7 +88,8 @@ def refuse_unusable_database(url: str) -> None:
             missing = sorted(metadata.tables.keys() - inspect(connection).get_table_names())
             if missing:
                 raise Unavailable(
-                    f"The database lacks the tables {', '.join(missing)}. Restore a backup (`sublet restore`)."
+                    f"The database lacks the tables {', '.join(missing)}. Restore a backup (`sublet "
+                    "restore`)."
                 )
 
 
@@ -95,7 +107,10 @@ def hold_schema(tx: Tx) -> None:
 
 
 def why_unusable(revision: str | None, registry: str = "The database") -> str:
-    """Return sentences that say why this code can't work with a schema, and what to do. `registry` is its name in the message."""
+    """Return sentences that say why this code can't work with a schema, and what to do.
+
+    `registry` is its name in the message.
+    """
     if revision is None:
         return f"{registry} was never initialised. Run `sublet init` first."
     sentence = f"{registry} has the schema {revision}, and this version of sublet needs {needed_revision()}. "
@@ -103,14 +118,18 @@ def why_unusable(revision: str | None, registry: str = "The database") -> str:
         return sentence + "Run `sublet migrate` to upgrade the schema."
     if revision < known_revisions()[0]:
         return (
-            f"{sentence}A development version older than this one made the schema. Run `sublet migrate` of the commit "
+            f"{sentence}A development version older than this one made the schema. Run `sublet migrate` of "
+            "the commit "
             f"{LAST_COMMIT_WITH_OLDER_MIGRATIONS} first, then `sublet migrate` of this version."
         )
     return sentence + "The schema belongs to a newer version of sublet. Use that version."
 
 
 def known_revisions() -> list[str]:
-    """Return the revisions of all migrations, oldest first. The last revision is the one that this code needs."""
+    """Return the revisions of all migrations, oldest first.
+
+    The last revision is the one that this code needs.
+    """
     # The names of the migrations' files have the revisions, and importing Alembic takes long.
     files = (Path(__file__).parent / "migrations" / "versions").glob("v*.py")
     return sorted(file.name.removeprefix("v").partition("_")[0] for file in files)
@@ -141,7 +160,10 @@ def open_engine(url: str) -> Engine:
 
 
 def is_missing(url: str) -> bool:
-    """True if a database URL names an SQLite file that doesn't exist. Opening the URL would create the file."""
+    """True if a database URL names an SQLite file that doesn't exist.
+
+    Opening the URL would create the file.
+    """
     path = sqlite_path(url)
     return path is not None and not path.exists()
 
@@ -160,7 +182,8 @@ def reading(url: str) -> Iterator[Connection]:
     except DatabaseError as error:
         if is_damage(error.orig):
             raise Unavailable(
-                f"The file of {url} is damaged or not an SQLite database: {driver_message(error)}. Restore a backup (`sublet restore`)."
+                f"The file of {url} is damaged or not an SQLite database: {driver_message(error)}. Restore "
+                "a backup (`sublet restore`)."
             ) from error
         raise Unavailable(
             f"The database can't be reached: {driver_message(error)}. Check `database_url`."

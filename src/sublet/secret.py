@@ -1,4 +1,6 @@
-"""Keep secrets out of logs, answers and traces: a type that hides its text, and a filter that removes secrets from texts."""
+"""Keep secrets out of logs, answers and traces: a type that hides its text, and a filter that removes secrets
+from texts.
+"""
 
 import re
 from hmac import compare_digest
@@ -14,9 +16,12 @@ _PASSWORD_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+")
 
 
 class Secret:
-    """A text that only `reveal` returns. Printing, formatting or logging shows `[hidden]`, and pickling fails.
+    """A text that only `reveal` returns.
 
-    json and msgspec can't encode it, so that a secret in an answer causes a fault. `encode_secret_for_child` is the explicit exception.
+    Printing, formatting or logging shows `[hidden]`, and pickling fails.
+
+    json and msgspec can't encode it, so that a secret in an answer causes a fault. `encode_secret_for_child`
+    is the explicit exception.
     """
 
     __slots__ = ("_text",)
@@ -63,7 +68,9 @@ def restore_secret_from_parent(kind: type, value: object) -> Secret:
 
 
 def without_codes(path: str) -> str:
-    """Return the path of a request with `[hidden]` in place of codes: of programs that request a token, and of invitations."""
+    """Return the path of a request with `[hidden]` in place of codes: of programs that request a token, and
+    of invitations.
+    """
     return _CODE_IN_PATH.sub(rf"\g<1>{HIDDEN}", path)
 
 

@@ -1,7 +1,8 @@
-"""The SQLite file of a registry: the lock of its serving process, and checked copies that are made while others write.
+"""The SQLite file of a registry: the lock of its serving process, and checked copies that are made while
+others write.
 
-A copy is a single file, without a `-wal` file. Until it is complete, checked and on the disk, its name is `.NAME.….part`, so a killed
-process leaves the old file unchanged.
+A copy is a single file, without a `-wal` file. Until it is complete, checked and on the disk, its name is
+`.NAME.….part`, so a killed process leaves the old file unchanged.
 """
 
 import fcntl
@@ -24,7 +25,9 @@ from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, is_damage
 from sublet.errors import Conflict, NotFound, Unavailable
 
 SIDE_SUFFIXES = ("-wal", "-journal", "-shm")
-"""The suffixes of the files that SQLite keeps beside a database in use, and that a killed process leaves. `-shm` has no data."""
+"""The suffixes of the files that SQLite keeps beside a database in use, and that a killed process leaves.
+`-shm` has no data.
+"""
 FAULTS_MAX = 3
 """The maximum number of a broken file's faults in a refusal."""
 
@@ -36,11 +39,14 @@ def sqlite_path(url: str) -> Path | None:
 
 @contextmanager
 def serve_lock(database: Path | None) -> Iterator[None]:
-    """Hold the lock of the single serving process of an SQLite file (None: do nothing). The kernel releases it when the process ends.
+    """Hold the lock of the single serving process of an SQLite file (None: do nothing).
 
-    The lock prevents a second worker, and any worker while the file is replaced. The lock's file is beside the target of a symbolic link, so
-    that all paths of a database share a lock. The file itself is locked too, because hard links have other paths. SQLite uses another kind of
-    lock (`fcntl`), which this one doesn't touch.
+    The kernel releases it when the process ends.
+
+    The lock prevents a second worker, and any worker while the file is replaced. The lock's file is beside
+    the target of a symbolic link, so that all paths of a database share a lock. The file itself is locked
+    too, because hard links have other paths. SQLite uses another kind of lock (`fcntl`), which this one
+    doesn't touch.
 
     Raises:
         Unavailable: another process holds the lock, or the lock's file can't be written.
@@ -58,7 +64,8 @@ def serve_lock(database: Path | None) -> Iterator[None]:
         ) from error
     with ExitStack() as open_files:
         locked: list[IO[Any]] = [open_files.enter_context(file)]
-        # Closing a file ends all of the process's `fcntl` locks on it, so this one is closed after the database.
+        # Closing a file ends all of the process's `fcntl` locks on it, so this one is closed after the
+        # database.
         with suppress(FileNotFoundError):
             locked.append(open_files.enter_context(_open_database(target)))
         for each in locked:
@@ -81,7 +88,9 @@ def _open_database(path: Path) -> IO[bytes]:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file that only its owner may read, unless it exists. SQLite gives its other files the same mode.
+    """Create an empty file that only its owner may read, unless it exists.
+
+    SQLite gives its other files the same mode.
 
     Raises:
         Unavailable: the file can't be created.
@@ -96,11 +105,15 @@ def create_private(path: Path) -> None:
 
 
 def refuse_unfinished(path: Path) -> None:
-    """Raise `Conflict` if a `-wal` or `-journal` file with data is beside a file. Then the file alone isn't the whole database."""
+    """Raise `Conflict` if a `-wal` or `-journal` file with data is beside a file.
+
+    Then the file alone isn't the whole database.
+    """
     for side in (_beside(path, suffix) for suffix in SIDE_SUFFIXES[:2]):
         if side.exists() and side.stat().st_size:
             raise Conflict(
-                f"There is a file {side.name} beside {path}, so the database is in use or incomplete. If no process uses the database, "
+                f"There is a file {side.name} beside {path}, so the database is in use or incomplete. If "
+                "no process uses the database, "
                 f'run `sqlite3 {path} "PRAGMA journal_mode=DELETE"` to merge the files.'
             )
 
@@ -110,7 +123,8 @@ def temporary_file(target: Path) -> Iterator[Path]:
     """Yield a new empty file beside `target` with mode 0600, and remove it at the end if it still exists.
 
     Raises:
-        Unavailable: the folder is missing or can't be written, or the disk is full. This covers writes inside the block.
+        Unavailable: the folder is missing or can't be written, or the disk is full. This covers writes inside
+            the block.
     """
     advice = "Check the path and its permissions."
     try:
@@ -130,11 +144,13 @@ def temporary_file(target: Path) -> Iterator[Path]:
 
 
 def copy_online(source: Path, target: Path) -> None:
-    """Copy a single state of a database into an empty file, while other processes read and write the database.
+    """Copy a single state of a database into an empty file, while other processes read and write the
+    database.
 
-    All pages are copied in one step, inside one reading transaction; in WAL mode no writer waits for this. A copy in several steps would
-    restart at each commit of another process, and never end under constant writes. `VACUUM INTO` also copies a single state, but rebuilds
-    every table and index, which takes far longer.
+    All pages are copied in one step, inside one reading transaction; in WAL mode no writer waits for this. A
+    copy in several steps would restart at each commit of another process, and never end under constant
+    writes. `VACUUM INTO` also copies a single state, but rebuilds every table and index, which takes far
+    longer.
 
     Raises:
         Conflict: the source is broken.
@@ -142,7 +158,8 @@ def copy_online(source: Path, target: Path) -> None:
     """
     try:
         with closing(_connect(source, "rw")) as reading, closing(_connect(target, "rw")) as writing:
-            # An incomplete target after a crash is harmless, because the caller renames the target only when it is on the disk.
+            # An incomplete target after a crash is harmless, because the caller renames the target only when
+            # it is on the disk.
             writing.execute("PRAGMA journal_mode=OFF")
             writing.execute("PRAGMA synchronous=OFF")
             reading.backup(writing, pages=-1)
@@ -153,7 +170,8 @@ def copy_online(source: Path, target: Path) -> None:
         if is_damage(error):
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
         raise Unavailable(
-            f"{source} can't be copied to {target.parent}: {error}. Check the permissions and the free space there."
+            f"{source} can't be copied to {target.parent}: {error}. Check the permissions and the free "
+            "space there."
         ) from error
     sync(target)
 
@@ -174,14 +192,19 @@ def copy_file(source: Path, target: Path) -> None:
 
 @contextmanager
 def open_read_only(path: Path, now: datetime) -> Iterator[Tx]:
-    """Open a complete SQLite file for reading, without a lock, and without changing it or creating files beside it."""
+    """Open a complete SQLite file for reading, without a lock, and without changing it or creating files
+    beside it.
+    """
     with _open(path, "ro", now, immutable=1) as tx:
         yield tx
 
 
 @contextmanager
 def open_unused(path: Path, now: datetime) -> Iterator[Tx]:
-    """Open a transaction that writes a complete SQLite file, which no other process uses. It commits at the end."""
+    """Open a transaction that writes a complete SQLite file, which no other process uses.
+
+    It commits at the end.
+    """
     with _open(path, "rw", now) as tx, tx.connection.begin():
         tx.connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield tx
@@ -239,8 +262,9 @@ def rename_durably(path: Path, target: Path) -> None:
 def replace_database(new: Path, database: Path, kept: Path) -> None:
     """Replace a database with a checked file, and keep the old database as `kept`.
 
-    The old database is locked first, which fails while another process has it open, and merges its `-wal` file. SQLite would apply a
-    remaining `-wal` file to the new database. A broken database can't be locked, so its `-wal` file is kept too.
+    The old database is locked first, which fails while another process has it open, and merges its `-wal`
+    file. SQLite would apply a remaining `-wal` file to the new database. A broken database can't be locked,
+    so its `-wal` file is kept too.
 
     Raises:
         Unavailable: another process has the database open.
@@ -263,7 +287,8 @@ def replace_database(new: Path, database: Path, kept: Path) -> None:
 
 @contextmanager
 def _locked(database: Path) -> Iterator[None]:
-    # In WAL mode every process that has the file open holds a shared lock, so the change of the journal mode fails.
+    # In WAL mode every process that has the file open holds a shared lock, so the change of the journal mode
+    # fails.
     if not database.exists():
         yield
         return

@@ -1,4 +1,7 @@
-"""Every operation, by its surface, in the order of the documentation. The operations of a noun are in its `api.py`."""
+"""Every operation, by its surface, in the order of the documentation.
+
+The operations of a noun are in its `api.py`.
+"""
 
 from itertools import chain
 

@@ -1,6 +1,8 @@
-"""Children on real servers request DS records: permitted requests are followed automatically, and attacks change nothing.
+"""Children on real servers request DS records: permitted requests are followed automatically, and attacks
+change nothing.
 
-A registrant's Knot rolls its key and goes insecure, while unbound validates continuously. Another zone gets its first DS records.
+A registrant's Knot rolls its key and goes insecure, while unbound validates continuously. Another zone gets
+its first DS records.
 """
 
 from contextlib import ExitStack
@@ -121,7 +123,9 @@ def _remember_newer(tx: Tx, fqdn: str) -> None:
 
 
 def _check_choices(service: RunningService, ada: Registrant, child: AskingChild) -> None:
-    """A user who removes DS records gets none by bootstrapping, until it is turned on again; and may turn all of it off."""
+    """A user who removes DS records gets none by bootstrapping, until it is turned on again; and may turn all
+    of it off.
+    """
     followed = FollowedChild(service, ada, child.fqdn)
     path = f"/subdomains/{child.fqdn}"
     removed = service.call(ada, "PUT", f"{path}/nameservers", {"ds_records": []})

@@ -1,4 +1,6 @@
-"""Rollovers on registrants' real servers, from the first to the last step, while unbound validates continuously."""
+"""Rollovers on registrants' real servers, from the first to the last step, while unbound validates
+continuously.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -180,6 +182,7 @@ def test_the_parent_has_the_ds_records_seconds_after_a_notify_message(
             took.append(time.monotonic() - began)
             wait_until(lambda: child.key_tags("ksk") == {each.key_tag for each in followed.ds_records()})
     note(
-        f"NOTIFY to changed DS at the parent, {ROUNDS} times: median {median(took):.1f} s, at most {max(took):.1f} s"
+        f"NOTIFY to changed DS at the parent, {ROUNDS} times: median {median(took):.1f} s, at most "
+        f"{max(took):.1f} s"
     )
     assert median(took) <= 5, took

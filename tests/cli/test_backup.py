@@ -1,4 +1,6 @@
-"""`sublet backup` and `sublet restore` over real files: beside a service that writes, and all that is refused."""
+"""`sublet backup` and `sublet restore` over real files: beside a service that writes, and all that is
+refused.
+"""
 
 import json
 import re

@@ -255,7 +255,8 @@ def test_a_served_registry_is_not_copied(source: str, tmp_path: Path, postgresql
         seen = "id, role, host, pid, version, revision, started_at, seen_at"
         with psycopg.connect(url) as connection:
             connection.execute(
-                f"INSERT INTO processes ({seen}) VALUES ('p', 'api', 'host-b', 7, '1', '{needed_revision()}', now(), now())"  # noqa: S608 - our own words
+                f"INSERT INTO processes ({seen}) "  # noqa: S608 - our own words
+                f"VALUES ('p', 'api', 'host-b', 7, '1', '{needed_revision()}', now(), now())"
             )
         assert "api on host-b" in copy(source, url, expect=1)["message"]
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]

@@ -1,4 +1,6 @@
-"""`--help` of every command at 80 columns, arguments that are numbers below 0, and one of a thing in sentences."""
+"""`--help` of every command at 80 columns, arguments that are numbers below 0, and one of a thing in
+sentences.
+"""
 
 import json
 import re

@@ -77,7 +77,10 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
 def write_everywhere(
     service: RunningService, ada: Registrant, browser: Browser, text: str, number: int
 ) -> None:
-    """Write a text into each field that takes it. `number` is different for each text. No answer is an internal error."""
+    """Write a text into each field that takes it.
+
+    `number` is different for each text. No answer is an internal error.
+    """
     root = service.base_url.removesuffix("/api/v1")
     authenticator = Authenticator(root)
     challenge = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]

@@ -22,7 +22,9 @@ def test_libraries_of_other_commands_are_not_loaded(module: str) -> None:
 
 
 def test_listing_users_loads_no_verbs() -> None:
-    """The shapes of the API, the templates of mail and the stores of names took most of the time of `user list`."""
+    """The shapes of the API, the templates of mail and the stores of names took most of the time of `user
+    list`.
+    """
     listing = (
         "import sys; from sublet.cli.main import app; app(['user', 'list', '--json'], standalone_mode=False)"
     )

@@ -1,4 +1,6 @@
-"""`sublet zone export`: other programs accept the file, a name server answers from it as the built-in one does, and it can be adopted."""
+"""`sublet zone export`: other programs accept the file, a name server answers from it as the built-in one
+does, and it can be adopted.
+"""
 
 import json
 import re
@@ -57,7 +59,9 @@ CHECKERS = (("named-checkzone",), ("kzonecheck", "-o"), ("nsd-checkzone",))
 
 
 def fill(registry: Registry) -> None:
-    """Adopt a zone, register names with glue, DS and an internationalized label, and names that are not in the DNS."""
+    """Adopt a zone, register names with glue, DS and an internationalized label, and names that are not in
+    the DNS.
+    """
     registry.add_user("bea", free_quota=100)
     for domain, text in ((ADOPTING, ADOPTED), (f"below.{ADOPTING}", None)):
         registry.write(

@@ -121,19 +121,19 @@ def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansib
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("subdomain", {"fqdn": "blog"}, "fqdn: `blog` is a single label."),
-    ("subdomain", {"glue": {"ns1.blog.example.test": "8.8.4.4"}}, "glue: ns1.blog.example.test has no list of addresses."),
-    ("subdomain", {"glue": {"ns1.blog.example.test": None}}, "glue: ns1.blog.example.test has no list of addresses."),
+    ("subdomain", {"glue": {"ns1.blog.example.test": "8.8.4.4"}}, "glue: ns1.blog.example.test has no list of addresses."),  # noqa: E501
+    ("subdomain", {"glue": {"ns1.blog.example.test": None}}, "glue: ns1.blog.example.test has no list of addresses."),  # noqa: E501
     ("subdomain", {"glue": {"ns1.blog.example.test": [None]}}, "glue: None is no text."),
     ("subdomain", {"glue": {"ns1.blog.example.test": ["8.8.4"]}}, "glue: `8.8.4` is not an IP address."),
     ("subdomain", {"nameservers": [None]}, "nameservers: None is no text."),
-    ("subdomain", {"nameservers": ["ns1.example.org", "NS1.example.org."]}, "nameservers: ns1.example.org is given twice."),
+    ("subdomain", {"nameservers": ["ns1.example.org", "NS1.example.org."]}, "nameservers: ns1.example.org is given twice."),  # noqa: E501
     ("subdomain", {"ds_records": [{"key_tag": 1}]}, "is no text."),
     ("subdomain", {"ds_records": ["nonsense"]}, "ds_records: `nonsense` is no DS record."),
     ("subdomain", {"max_credits": -1}, "max_credits: `-1` is not a number of credits."),
-    ("records", {"records": [{"name": "a..b", "type": "A", "values": []}]}, "records: `a..b` has an empty label"),
-    ("records", {"records": [{"name": "@", "type": "NS", "values": []}]}, "records: `NS` is not a type that a name may have."),
-    ("records", {"records": [{"name": "@", "type": "A", "values": ["8.8.4"]}]}, "records: `8.8.4` is not an IP address."),
-    ("records", {"records": [{"name": "@", "type": kind, "values": []} for kind in ("A", "a")]}, "records: A of @ is given twice."),
+    ("records", {"records": [{"name": "a..b", "type": "A", "values": []}]}, "records: `a..b` has an empty label"),  # noqa: E501
+    ("records", {"records": [{"name": "@", "type": "NS", "values": []}]}, "records: `NS` is not a type that a name may have."),  # noqa: E501
+    ("records", {"records": [{"name": "@", "type": "A", "values": ["8.8.4"]}]}, "records: `8.8.4` is not an IP address."),  # noqa: E501
+    ("records", {"records": [{"name": "@", "type": kind, "values": []} for kind in ("A", "a")]}, "records: A of @ is given twice."),  # noqa: E501
     ("token", {"record_names": ["a..b"]}, "record_names: `a..b` is no owner of records."),
     ("token", {"scopes": ["names:read"]}, "scopes: There is no scope `names:read`."),
     ("token", {"scopes": []}, "scopes: the list is empty."),

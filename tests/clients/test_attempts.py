@@ -54,7 +54,10 @@ class _Clock:
 def _run(
     call: Call[Any], *replies: Reply | Exception, jitter: float = 0.0
 ) -> tuple[Any, list[Send], list[float]]:
-    """Answer the requests of a call in turn; the last answer is repeated. Return the result, or what was raised; requests; pauses."""
+    """Answer the requests of a call in turn; the last answer is repeated.
+
+    Return the result, or what was raised; requests; pauses.
+    """
     clock, sent, waited = _Clock(), [], []
     running = attempts(call, CONFIG, clock, lambda: jitter)
     answers = list(replies)

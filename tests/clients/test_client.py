@@ -1,4 +1,6 @@
-"""The Python client against the real service: names, quotes, tokens, tickets, both clients, and a service that is killed."""
+"""The Python client against the real service: names, quotes, tokens, tickets, both clients, and a service
+that is killed.
+"""
 
 import asyncio
 import re

@@ -1,4 +1,6 @@
-"""The programs in clients/python/examples run, and the commands of the README of `subletctl` as they are printed."""
+"""The programs in clients/python/examples run, and the commands of the README of `subletctl` as they are
+printed.
+"""
 
 import os
 import re

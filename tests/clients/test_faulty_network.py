@@ -1,4 +1,6 @@
-"""The Python client through a network that delays, cuts and repeats answers, and against refusals for being too many."""
+"""The Python client through a network that delays, cuts and repeats answers, and against refusals for being
+too many.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,6 @@
-"""The generated part of the Python client is that of this version of the API, and every operation has a method."""
+"""The generated part of the Python client is that of this version of the API, and every operation has a
+method.
+"""
 
 import inspect
 import sys

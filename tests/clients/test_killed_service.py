@@ -1,4 +1,6 @@
-"""The service is killed and started again while the Python client registers paid names: each is paid once, and none is left unknown."""
+"""The service is killed and started again while the Python client registers paid names: each is paid once,
+and none is left unknown.
+"""
 
 from pathlib import Path
 

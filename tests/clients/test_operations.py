@@ -18,7 +18,10 @@ COVERAGE = client_coverage.coverage()
 
 @pytest.mark.parametrize("operation", [each.name for each in generate_client.FOR_PROGRAMS])
 def test_every_operation_has_a_command_or_a_reason(operation: str) -> None:
-    """Give a new operation a place in tools/generate_client.py, and a command that `uses` it. Its method: test_generated.py."""
+    """Give a new operation a place in tools/generate_client.py, and a command that `uses` it.
+
+    Its method: test_generated.py.
+    """
     reason = client_coverage.NOT_IN_SUBLETCTL.get(operation)
     has_command = bool(COVERAGE[operation][client_coverage.SUBLETCTL])
     assert has_command or reason, "give it a command of subletctl, or a reason in NOT_IN_SUBLETCTL"

@@ -1,4 +1,6 @@
-"""The clients as packages: they build with their licence, install from a clone, and the Python client is small, locked and typed."""
+"""The clients as packages: they build with their licence, install from a clone, and the Python client is
+small, locked and typed.
+"""
 
 import re
 import shlex
@@ -69,7 +71,10 @@ def test_the_licence_is_apache_2_with_its_holder() -> None:
 
 
 def test_the_packages_of_the_readmes_install_from_a_clone(tmp_path: Path) -> None:
-    """Every `pip install` of a README names folders of the clone. Their dependencies are installed already."""
+    """Every `pip install` of a README names folders of the clone.
+
+    Their dependencies are installed already.
+    """
     found: set[str] = set()
     for name in (*PYTHON_CLIENTS, "ansible"):
         text = (ROOT / "clients" / name / "README.md").read_text(encoding="utf-8")

@@ -141,11 +141,11 @@ RECORDS_REFUSED = [
 ]
 OWNERS = [
     ("@", "@"), ("*", "*"), ("WWW", "www"), ("*.Dev", "*.dev"), ("_acme-challenge", "_acme-challenge"),
-    ("Blog.Example.Test", "@"), ("www.blog.example.test.", "www"), ("*.blog.example.test", "*"), ("bücher", "xn--bcher-kva"),
+    ("Blog.Example.Test", "@"), ("www.blog.example.test.", "www"), ("*.blog.example.test", "*"), ("bücher", "xn--bcher-kva"),  # noqa: E501
 ]  # fmt: skip
 OWNERS_REFUSED = [
-    ("", "is no owner"), ("a.*", "is no owner"), ("www.", "is outside `blog.example.test`"), ("a..b", "an empty label"),
-    ("www.example.test", "is outside `blog.example.test`"), ("a b", "a character"), (f"{LABELS}.{'b' * 61}", "253 octets"),
+    ("", "is no owner"), ("a.*", "is no owner"), ("www.", "is outside `blog.example.test`"), ("a..b", "an empty label"),  # noqa: E501
+    ("www.example.test", "is outside `blog.example.test`"), ("a b", "a character"), (f"{LABELS}.{'b' * 61}", "253 octets"),  # noqa: E501
 ]  # fmt: skip
 DS = f"2371 13 2 {DIGEST}"
 DS_FORMS = [
@@ -164,7 +164,7 @@ DS_REFUSED = [
     ("", "is no DS record"),
     ("nonsense", "is no DS record"),
     ("2371 13 2", "is no DS record"),
-    (f"other.example.test. IN DS {DS}", "belongs to `other.example.test.`. Give a record of `blog.example.test`"),
+    (f"other.example.test. IN DS {DS}", "belongs to `other.example.test.`. Give a record of `blog.example.test`"),  # noqa: E501
     (f"CH DS {DS}", "belongs to `CH`"),
     (f"1x DS {DS}", "belongs to `1x`"),
     (f"99999 13 2 {DIGEST}", "key tag 99999"),

@@ -1,4 +1,6 @@
-"""`subletctl` against the real service: names, payments, many names, tokens, tickets, output, exit codes, and what it stores."""
+"""`subletctl` against the real service: names, payments, many names, tokens, tickets, output, exit codes, and
+what it stores.
+"""
 
 import json
 import os
@@ -258,7 +260,10 @@ STRICT = {
         "`ns1.a.example` is there twice",
     ),
     "a host of glue in two spellings": (
-        "names: {new.example.test: {glue: {ns1.new.example.test: 192.0.2.1, NS1.new.example.test: 192.0.2.2}}}",
+        (
+            "names: {new.example.test: {glue: {ns1.new.example.test: 192.0.2.1, NS1.new.example.test: "
+            "192.0.2.2}}}"
+        ),
         "`glue` has ns1.new.example.test twice",
     ),
     "a DS record that is none": ("names: {new.example.test: {ds_records: [1 2 3]}}", "no DS record"),
@@ -508,7 +513,10 @@ def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_help_is_quick_and_imports_no_client() -> None:
-    code = "import sys; sys.argv[1:] = ['--help']\nfrom sublet_client.cli.main import main\ntry: main()\nexcept SystemExit: pass\n"
+    code = (
+        "import sys; sys.argv[1:] = ['--help']\nfrom sublet_client.cli.main import main\ntry: "
+        "main()\nexcept SystemExit: pass\n"
+    )
     code += "print([each for each in ('httpx2', 'yaml', 'msgspec') if each in sys.modules])"
     seconds = []
     for _ in range(3):

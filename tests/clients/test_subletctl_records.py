@@ -170,7 +170,9 @@ names:
 
 
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *texts: str) -> Path:
-    """Make $EDITOR a program that replaces the file by the next text, and writes what it was given to the returned file."""
+    """Make $EDITOR a program that replaces the file by the next text, and writes what it was given to the
+    returned file.
+    """
     for number, text in enumerate(texts):
         (tmp_path / f"text{number}").write_text(text)
     program, given = tmp_path / "editor", tmp_path / "given"
@@ -188,7 +190,10 @@ def test_records_are_edited(
     run: Run, shop: RunningService, fqdn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("records", "set", fqdn, "@", "TXT", "a; b", "--wait")
-    wanted = f'$ORIGIN {fqdn}.\n; the site\n@ 300 IN TXT "a; b"\n@\t300\tIN\tTXT\t"v=spf1 -all"\nwww 60 in a 8.8.4.4\n'
+    wanted = (
+        f'$ORIGIN {fqdn}.\n; the site\n@ 300 IN TXT "a; b"\n@\t300\tIN\tTXT\t"v=spf1 -all"\nwww 60 in a '
+        "8.8.4.4\n"
+    )
     given = editor(tmp_path, monkeypatch, wanted)
     edited = as_json(run("records", "edit", fqdn, "--json", "all", "--wait"))
     assert {(each["name"], each["type"], each["ttl"], len(each["values"])) for each in edited} == {

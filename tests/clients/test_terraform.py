@@ -166,7 +166,7 @@ resource "sublet_organization_member" "bob" {
   email           = "bob"
   role            = "boss"
 }
-""".replace("DIGEST", DS.split()[-1])
+""".replace("DIGEST", DS.split()[-1])  # noqa: E501
 UNREACHABLE = """
 resource "sublet_subdomain" "www" {
   fqdn = "www.example.test"
@@ -418,7 +418,9 @@ def test_an_organization_changes_is_imported_and_keeps_its_names(
 def test_a_failure_after_a_registration_is_left_to_the_next_plan(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
-    """The name is neither lost from the state nor tainted: a tainted name would be destroyed, and leave the DNS."""
+    """The name is neither lost from the state nor tainted: a tainted name would be destroyed, and leave the
+    DNS.
+    """
     service.register(who, "back.example.test")  # comes back from the trash
     service.call(who, "DELETE", "/subdomains/back.example.test")
     block = BLOG.replace("  nameservers", "  max_credits = 10\n  auto_renew  = true\n  nameservers")

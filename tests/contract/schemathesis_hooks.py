@@ -1,4 +1,6 @@
-"""What the document says in words because JSON Schema has none for it: loaded by schemathesis, by name in its configuration."""
+"""What the document says in words because JSON Schema has none for it: loaded by schemathesis, by name in its
+configuration.
+"""
 
 from typing import Any
 
@@ -7,7 +9,9 @@ import schemathesis
 
 @schemathesis.hook
 def before_load_schema(_context: Any, raw_schema: dict[str, Any]) -> None:
-    """Leave out the header that says for whom a session acts: schemathesis sends all schemes together, and a token may not have it."""
+    """Leave out the header that says for whom a session acts: schemathesis sends all schemes together, and a
+    token may not have it.
+    """
     schemes = raw_schema["components"]["securitySchemes"]
     (name,) = (each for each, scheme in schemes.items() if scheme.get("name") == "Sublet-Organization")
     del schemes[name]
@@ -19,9 +23,11 @@ def before_load_schema(_context: Any, raw_schema: dict[str, Any]) -> None:
 
 @schemathesis.hook
 def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
-    """Change no token, and write whole numbers without a fraction: for JSON Schema 1.0 is an integer, for the service it is none.
+    """Change no token, and write whole numbers without a fraction: for JSON Schema 1.0 is an integer, for the
+    service it is none.
 
-    The run must not revoke or restrict its own token; and a revoked one stays visible, which schemathesis takes for a fault.
+    The run must not revoke or restrict its own token; and a revoked one stays visible, which schemathesis
+    takes for a fault.
     """
     if case.operation.path.startswith("/tokens/") and case.method != "GET":
         case.path_parameters["id"] = "999999"

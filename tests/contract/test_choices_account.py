@@ -1,4 +1,6 @@
-"""Decisions, "Activity" and "A user that is deleted": what happened in an account, its export and its deletion, over HTTP."""
+"""Decisions, "Activity" and "A user that is deleted": what happened in an account, its export and its
+deletion, over HTTP.
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""Choices, "Subdomain states": while the clock is implausible no name gets dates from it, over the real service."""
+"""Choices, "Subdomain states": while the clock is implausible no name gets dates from it, over the real
+service.
+"""
 
 from collections.abc import Iterator
 from typing import Any

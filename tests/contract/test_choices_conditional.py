@@ -1,4 +1,6 @@
-"""Conditional requests (RFC 9110, section 13): ETag and If-None-Match of an object, If-Match of its changes."""
+"""Conditional requests (RFC 9110, section 13): ETag and If-None-Match of an object,
+If-Match of its changes.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +108,7 @@ def delegated_name_of(shop: RunningService, who: Registrant) -> str:
 
 
 def token_of(shop: RunningService, who: Registrant) -> str:
-    return f"/tokens/{shop.call(who, 'POST', '/tokens', {'name': 'one', 'scopes': ['account:read']}).json()['token']['id']}"
+    return f"/tokens/{shop.call(who, 'POST', '/tokens', {'name': 'one', 'scopes': ['account:read']}).json()['token']['id']}"  # noqa: E501
 
 
 def publication_ends(tx: Tx, path: str) -> None:
@@ -147,7 +149,9 @@ def test_what_the_service_changes_refuses_no_change(
     body: dict[str, Any],
     by_service: Any,
 ) -> None:
-    """The answer has changed, so `If-None-Match` doesn't match any more; what the client edits hasn't, so `If-Match` does."""
+    """The answer has changed, so `If-None-Match` doesn't match any more; what the client edits hasn't, so
+    `If-Match` does.
+    """
     path = made(shop, ada)
     tag = tag_of(shop, ada, path)
     shop.write(lambda tx: by_service(tx, path))
@@ -237,7 +241,9 @@ def test_if_match_of_a_ticket(shop: RunningService, ada: Registrant) -> None:
 
 
 def test_a_name_in_the_trash_or_missing_has_no_tag(shop: RunningService, ada: Registrant) -> None:
-    """The refusals of the change come first (section 13.2.1); a restore, which would succeed, has nothing to match."""
+    """The refusals of the change come first (section 13.2.1); a restore, which would succeed, has nothing to
+    match.
+    """
     path = name_of(shop, ada)
     assert shop.call(ada, "DELETE", path, if_match="*").status_code == 200
     assert code_of(shop.call(ada, "DELETE", path, if_match="*")) == (404, "subdomain_not_found")

@@ -1,4 +1,6 @@
-"""Choices, "Delegation" and the warnings: what the owner sees of the DNS' answers, over the real service and its name server."""
+"""Choices, "Delegation" and the warnings: what the owner sees of the DNS' answers, over the real service and
+its name server.
+"""
 
 import asyncio
 import base64
@@ -23,7 +25,7 @@ from support.serve_process import free_address, wait_until
 NS = ["ns1.provider.example", "ns2.provider.example"]
 MEMBERS = ["stored", "published", "servers", "in_agreement", "summary"]
 SERVER_MEMBERS = [
-    "server", "role", "serial", "nameservers", "glue", "ds_records", "records", "matches", "difference", "error",
+    "server", "role", "serial", "nameservers", "glue", "ds_records", "records", "matches", "difference", "error",  # noqa: E501
 ]  # fmt: skip
 
 
@@ -159,7 +161,8 @@ def test_an_unpublished_change_is_reported_as_the_reason(outage: Outage) -> None
         found = seen(shop, user, fqdn)
         assert found["published"] is None
         assert found["servers"][0]["difference"] == (
-            f"There is no delegation of {fqdn}. The last change of the name is not published yet. This may explain the difference."
+            f"There is no delegation of {fqdn}. The last change of the name is not published yet. This may "
+            "explain the difference."
         )
         assert found["summary"].endswith("Ask again in a few seconds.")
     wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
@@ -198,7 +201,9 @@ def test_a_removed_delegation_is_reported_until_no_name_server_serves_it(outage:
 
 
 def listed(shop: RunningService, who: Registrant) -> set[str]:
-    """Under which of these statuses both lists have the user's only name; a change between two looks gives none or two."""
+    """Under which of these statuses both lists have the user's only name; a change between two looks gives
+    none or two.
+    """
     found = set()
     for status in ("active", "inactive", "provisioning", "failed"):
         own = shop.call(who, "GET", f"/subdomains?status={status}").json()["subdomains"]
@@ -238,7 +243,9 @@ def watch(shop: RunningService, *addresses: tuple[str, int]) -> None:
 
 
 def test_only_so_many_ask_at_once(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that hangs can't make the requests pile up: beyond four of one user, and the places of all, they are refused."""
+    """A server that hangs can't make the requests pile up: beyond four of one user, and the places of all,
+    they are refused.
+    """
     shop = outage.service
     user, other = shop.add_user(), shop.add_user("other@example.org")
     fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
@@ -298,7 +305,9 @@ def warnings(answer: dict[str, Any]) -> list[str]:
 
 
 def test_ds_records_below_an_unsigned_zone_are_warned_of(shop: RunningService) -> None:
-    """Decisions, "Nameservers, glue, DS": `parent_not_signed` in every answer with `provisioning`, while there are DS records."""
+    """Decisions, "Nameservers, glue, DS": `parent_not_signed` in every answer with `provisioning`, while
+    there are DS records.
+    """
     user, fqdn = new_user(shop), unused_name()
     path = f"/subdomains/{fqdn}"
 

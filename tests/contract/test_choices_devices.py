@@ -1,4 +1,6 @@
-"""Programs that ask for a token, over HTTP (docs/spec-choices.md, "Signing in a program"): races, forged requests, guessed codes."""
+"""Programs that ask for a token, over HTTP (docs/spec-choices.md, "Signing in a program"): races, forged
+requests, guessed codes.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

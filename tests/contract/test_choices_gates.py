@@ -1,4 +1,6 @@
-"""The gate of sensitive operations over HTTP (docs/gates.md): which operations a session sends only after a recent sign-in, and who gets a mail."""
+"""The gate of sensitive operations over HTTP (docs/gates.md): which operations a session sends only after a
+recent sign-in, and who gets a mail.
+"""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
 SENSITIVE = {
-    "delete_me", "change_account", "create_token", "create_update_key", "change_token", "rotate_token", "change_member", "remove_member",
+    "delete_me", "change_account", "create_token", "create_update_key", "change_token", "rotate_token", "change_member", "remove_member",  # noqa: E501
     "invite_member", "end_other_sessions", "end_session", "offer_passkey", "add_passkey", "start_recovery",
     "remove_passkey", "allow_device", "delete", "update_nameservers", "push", "accept", "delete_organization",
     "replace_records", "change_records", "set_record", "remove_record", "replace_zone_file",
@@ -52,7 +54,9 @@ def old(service: RunningService, ada: Registrant) -> Browser:
 
 @pytest.fixture(scope="module")
 def by_mail(service: RunningService) -> Browser:
-    """A browser that has just signed in by mail to an account with a passkey, as a thief of the mailbox can."""
+    """A browser that has just signed in by mail to an account with a passkey, as a
+    thief of the mailbox can.
+    """
     user = new_user(service)
     browser = signed_in(service, user.email)
     options = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]

@@ -1,4 +1,6 @@
-"""Decisions, "Subdomain states": trash and restore, cooling-off, expiry, suspension; over the real service and its clock."""
+"""Decisions, "Subdomain states": trash and restore, cooling-off, expiry, suspension; over the real service
+and its clock.
+"""
 
 import time
 from collections.abc import Iterator
@@ -39,7 +41,9 @@ def until_delegation(shop: RunningService, fqdn: str, expected: set[str]) -> set
 
 
 def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
-    """POST restore brings it back as it was; the answer is that of a registration, and it stands in the DNS again."""
+    """POST restore brings it back as it was; the answer is that of a registration, and it stands in the DNS
+    again.
+    """
     user = new_user(shop)
     fqdn = held(shop, user)
     before = get(shop, user, fqdn).json()["subdomain"]
@@ -61,7 +65,9 @@ def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
 
 
 def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> None:
-    """Decisions: after the paid time the name is renewed with it, by quote and confirm, from the old expiry."""
+    """Decisions: after the paid time the name is renewed with it, by quote and
+    confirm, from the old expiry.
+    """
     user = new_user(shop, credit_count=30)
     fqdn = held(shop, user, registration_mode="plus", confirm=True)
     expires_at = instant(get(shop, user, fqdn).json()["subdomain"]["expires_at"])
@@ -97,7 +103,9 @@ def test_in_the_trash_only_the_former_owner_reads_so(shop: RunningService) -> No
 
 
 def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningService) -> None:
-    """Decisions: nothing shown may contradict what the service then does: what can't be restored is not in the trash list."""
+    """Decisions: nothing shown may contradict what the service then does: what can't be restored is not in
+    the trash list.
+    """
     user = new_user(shop)
     fqdn = held(shop, user)
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
@@ -109,7 +117,9 @@ def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningServi
 
 
 def test_cooling_off_then_free_for_all(shop: RunningService) -> None:
-    """Decisions: after the trash nobody gets the label until the cooling-off is over, its former owner neither."""
+    """Decisions: after the trash nobody gets the label until the cooling-off is over, its former owner
+    neither.
+    """
     user, other = new_user(shop), new_user(shop)
     fqdn = held(shop, user)
     shop.call(user, "DELETE", f"/subdomains/{fqdn}")
@@ -162,7 +172,10 @@ def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService)
 
 
 def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
-    """Decisions: suspended: out of the zone, with a reason; reading and tickets only. Let go, it comes back as stored."""
+    """Decisions: suspended: out of the zone, with a reason; reading and tickets only.
+
+    Let go, it comes back as stored.
+    """
     user = new_user(shop)
     fqdn = held(shop, user)
     shop.operator("subdomain", "suspend", fqdn, "--reason", "Phishing")
@@ -206,9 +219,9 @@ def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: Runni
     listed = shop.call(user, "GET", "/subdomains").json()["subdomains"]
     assert [each["renewal_available"] for each in listed] == [False]
     assert shop.call(user, "GET", "/subdomains?renewal_available=true").json()["subdomains"] == []
-    for method, path in (("POST", "/subdomains"), ("PUT", f"/subdomains/{fqdn}/nameservers"), ("DELETE", f"/subdomains/{fqdn}"),
+    for method, path in (("POST", "/subdomains"), ("PUT", f"/subdomains/{fqdn}/nameservers"), ("DELETE", f"/subdomains/{fqdn}"),  # noqa: E501
                          ("POST", f"/subdomains/{fqdn}/renew"), ("POST", f"/subdomains/{fqdn}/retry"),
-                         ("POST", f"/subdomains/{fqdn}/restore"), ("POST", f"/support/tickets/{ticket}/reply")):  # fmt: skip
+                         ("POST", f"/subdomains/{fqdn}/restore"), ("POST", f"/support/tickets/{ticket}/reply")):  # fmt: skip  # noqa: E501
         answer = shop.call(user, method, path, {})
         assert (answer.status_code, answer.json()["error"]) == (403, "account_suspended"), path
     assert shop.delegation(fqdn) == {NS1}

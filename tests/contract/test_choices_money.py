@@ -1,4 +1,6 @@
-"""Decisions, "Modes and prices" and "Values": classes of labels, modes, quota, coupons, history of credits."""
+"""Decisions, "Modes and prices" and "Values": classes of labels, modes, quota,
+coupons, history of credits.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -39,7 +41,9 @@ NOT_ALLOWED = ("registration_mode_not_allowed", None)
 
 
 def test_the_modes_of_each_class_of_label(shop: RunningService) -> None:
-    """free and plus take standard labels, premium premium ones, special special ones; by length, or listed."""
+    """free and plus take standard labels, premium premium ones, special special ones;
+    by length, or listed.
+    """
     user = new_user(shop, credit_count=0)
     granted = new_user(shop, credit_count=0)
     of = ("--domain", "class.test")
@@ -51,13 +55,13 @@ def test_the_modes_of_each_class_of_label(shop: RunningService) -> None:
     shop.operator("label", "set", "www", *of, "--class", "premium", "--price", "99")
     reserved = ("subdomain_unavailable", "reserved")
     table: list[tuple[str, Any, str | None, tuple[str, Any]]] = [
-        ("ab", user, None, ("premium", 50)), ("ab", user, "premium", ("premium", 50)), ("ab", user, "free", NOT_ALLOWED),
-        ("ab", user, "plus", NOT_ALLOWED), ("ab", user, "special", NOT_ALLOWED), ("gold", user, None, ("premium", 50)),
+        ("ab", user, None, ("premium", 50)), ("ab", user, "premium", ("premium", 50)), ("ab", user, "free", NOT_ALLOWED),  # noqa: E501
+        ("ab", user, "plus", NOT_ALLOWED), ("ab", user, "special", NOT_ALLOWED), ("gold", user, None, ("premium", 50)),  # noqa: E501
         ("pearl", user, None, ("premium", 70)), ("www", user, None, ("premium", 99)),
-        ("city", granted, None, ("special", 80)), ("city", granted, "premium", NOT_ALLOWED), ("city", user, None, reserved),
-        ("city", user, "special", reserved), ("atlas", user, None, reserved), ("casino", user, None, reserved),
+        ("city", granted, None, ("special", 80)), ("city", granted, "premium", NOT_ALLOWED), ("city", user, None, reserved),  # noqa: E501
+        ("city", user, "special", reserved), ("atlas", user, None, reserved), ("casino", user, None, reserved),  # noqa: E501
         ("mail", user, None, reserved), ("ns1", user, None, reserved), ("postmaster", user, None, reserved),
-        ("ab--cd", user, None, reserved), ("abc", user, "premium", NOT_ALLOWED), ("abc", user, "special", NOT_ALLOWED),
+        ("ab--cd", user, None, reserved), ("abc", user, "premium", NOT_ALLOWED), ("abc", user, "special", NOT_ALLOWED),  # noqa: E501
         ("abc", user, "plus", ("plus", 10)), ("abc", user, None, ("free", 0)),
     ]  # fmt: skip
     for name, who, mode, expected in table:
@@ -87,7 +91,9 @@ def test_a_labels_own_renewal_price(shop: RunningService) -> None:
 
 
 def test_without_a_mode_free_while_quota_lasts_then_plus(shop: RunningService) -> None:
-    """Decisions: the default mode; the quota is 5 a user, or the user's own; names in the trash do not count."""
+    """Decisions: the default mode; the quota is 5 a user, or the user's own; names in
+    the trash do not count.
+    """
     user = new_user(shop, credit_count=10)
     names = [unused_name() for _ in range(5)]
     for name in names:
@@ -115,7 +121,9 @@ def test_a_new_platform_domain_offers_free_only(shop: RunningService) -> None:
 
 
 def test_max_credits_limits_the_charge(shop: RunningService) -> None:
-    """Decisions, "Values": `max_credits` refuses with price_changed and a fresh quote instead of charging more."""
+    """Decisions, "Values": `max_credits` refuses with price_changed and a fresh quote instead of charging
+    more.
+    """
     user = new_user(shop, credit_count=100)
     shop.add_domain("moving.test")
     body = {"registration_mode": "plus", "confirm": True, "max_credits": 10}
@@ -131,7 +139,9 @@ def test_max_credits_limits_the_charge(shop: RunningService) -> None:
 
 
 def test_coupons_percent_and_fixed(shop: RunningService) -> None:
-    """Decisions: percent discount = floor(price x percent / 100); a price of 0, after a coupon too, completes at once."""
+    """Decisions: percent discount = floor(price x percent / 100); a price of 0, after a coupon too, completes
+    at once.
+    """
     user = new_user(shop, credit_count=20)
     shop.operator("coupon", "add", "P33", "--percent", "33")
     shop.operator("coupon", "add", "F4", "--fixed", "4")
@@ -154,7 +164,9 @@ def test_coupons_percent_and_fixed(shop: RunningService) -> None:
 
 
 def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
-    """Decisions: coupon_invalid where it is over, used up or not yet valid; coupon_not_applicable where it is for else."""
+    """Decisions: coupon_invalid where it is over, used up or not yet valid; coupon_not_applicable where it is
+    for else.
+    """
     user, other = new_user(shop, credit_count=100), new_user(shop, credit_count=100)
     today = shop.clock()
 
@@ -201,7 +213,9 @@ def test_a_quote_or_refusal_uses_up_no_coupon(shop: RunningService) -> None:
 
 
 def test_history_of_credits(service: RunningService) -> None:
-    """Decisions, "Values": payments newest first; kinds, signed credits, balance_after, amount and currency, subdomain."""
+    """Decisions, "Values": payments newest first; kinds, signed credits, balance_after, amount and currency,
+    subdomain.
+    """
     shop = (
         service  # one whose clock was not moved: the command line has the real one, and the list is by time
     )

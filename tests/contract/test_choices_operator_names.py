@@ -1,4 +1,6 @@
-"""Decisions, "Names from the operator": what the API shows of names that the operator registers and transfers; over the real service."""
+"""Decisions, "Names from the operator": what the API shows of names that the operator registers and
+transfers; over the real service.
+"""
 
 from collections.abc import Iterator
 

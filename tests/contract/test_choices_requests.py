@@ -1,4 +1,6 @@
-"""Decisions, "Base, envelope, errors" and "Values": what is refused of a request, lists and their pages, `Idempotency-Key`."""
+"""Decisions, "Base, envelope, errors" and "Values": what is refused of a request, lists and their pages,
+`Idempotency-Key`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -50,7 +52,7 @@ def send(shop: RunningService, who: Registrant, content: bytes, path: str = "/su
     "content",
     [
         b"", b"null", b"[]", b'"a"', b"{", b'{"fqdn": NaN}', b'{"fqdn": Infinity}', b'{"max_credits": 1e999}',
-        b'{"max_credits": 99999999999999999999}', b'{"fqdn": "a\\u0000.example.test"}', b'{"fqdn": "\\ud800"}',
+        b'{"max_credits": 99999999999999999999}', b'{"fqdn": "a\\u0000.example.test"}', b'{"fqdn": "\\ud800"}',  # noqa: E501
         b'{"fqdn": "\xff.example.test"}', b"\xef\xbb\xbf{}", b'{"glue": ' + b"[" * 40 + b"]" * 40 + b"}",
         b'{"glue": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b"{} {}", b'{"a": 1,}', b"{'fqdn': 1}",
     ],
@@ -111,7 +113,9 @@ def test_unknown_query_parameters_are_refused_everywhere(shop: RunningService, a
 
 
 def test_the_order_of_checks(shop: RunningService) -> None:
-    """Decisions: route, method, token, scope, 415, 413, 400, 404, state, 422, 409 unavailable, quota, price."""
+    """Decisions: route, method, token, scope, 415, 413, 400, 404, state, 422, 409
+    unavailable, quota, price.
+    """
     user = new_user(shop, free_quota="0")
     reader = shop.issue_token(user.email, "subdomains:read")
     held = shop.register(new_user(shop), unused_name())["subdomain"]["fqdn"]
@@ -132,13 +136,13 @@ def test_the_order_of_checks(shop: RunningService) -> None:
         (reader, "POST", "/subdomains", big, "text/plain", "insufficient_scope"),
         (user.token, "POST", "/subdomains", big, "text/plain", "unsupported_media_type"),
         (user.token, "POST", "/subdomains", big, "application/json", "payload_too_large"),
-        (user.token, "POST", "/subdomains", b'{"domain": "no.test", "a": 1}', "application/json", "invalid_request"),
-        (user.token, "POST", "/subdomains", b'{"fqdn": "-.no.test"}', "application/json", "platform_domain_not_found"),
-        (user.token, "POST", "/subdomains", b'{"fqdn": "-.closed.test"}', "application/json", "registration_closed"),
-        (user.token, "POST", "/subdomains", b'{"fqdn": "-.example.test"}', "application/json", "validation_failed"),
-        (user.token, "POST", "/subdomains", f'{{"fqdn": "{held}"'.encode() + free + b"}", "application/json", "subdomain_unavailable"),
-        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"'.encode() + free + b"}", "application/json", "free_quota_exceeded"),
-        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"}}'.encode(), "application/json", "payment_confirmation_required"),
+        (user.token, "POST", "/subdomains", b'{"domain": "no.test", "a": 1}', "application/json", "invalid_request"),  # noqa: E501
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.no.test"}', "application/json", "platform_domain_not_found"),  # noqa: E501
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.closed.test"}', "application/json", "registration_closed"),  # noqa: E501
+        (user.token, "POST", "/subdomains", b'{"fqdn": "-.example.test"}', "application/json", "validation_failed"),  # noqa: E501
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{held}"'.encode() + free + b"}", "application/json", "subdomain_unavailable"),  # noqa: E501
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"'.encode() + free + b"}", "application/json", "free_quota_exceeded"),  # noqa: E501
+        (user.token, "POST", "/subdomains", f'{{"fqdn": "{unused_name()}"}}'.encode(), "application/json", "payment_confirmation_required"),  # noqa: E501
     ]  # fmt: skip
     for token, method, path, content, content_type, expected in steps:
         assert code(token, method, path, content, content_type) == expected
@@ -168,7 +172,9 @@ def walk(shop: RunningService, who: Registrant, path: str, member: str) -> list[
 
 
 def test_pages_of_every_list_without_gap_or_duplicate(shop: RunningService) -> None:
-    """Decisions, "Lists": limit and cursor; `page` and a `Link` header; newest first, filters kept from page to page."""
+    """Decisions, "Lists": limit and cursor; `page` and a `Link` header; newest first, filters kept from page
+    to page.
+    """
     user = new_user(shop, credit_count=1, free_quota="20")
     names = [shop.register(user, unused_name())["subdomain"]["fqdn"] for _ in range(7)]
     shop.register(user, unused_name(), nameservers=[NS1])
@@ -227,7 +233,9 @@ def test_the_bounds_of_limit_and_cursor(shop: RunningService, ada: Registrant) -
 
 
 def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
-    """Decisions, "Lists": status, domain, q, registration_type, expires_before/after, dnssec_enabled, renewal_available."""
+    """Decisions, "Lists": status, domain, q, registration_type, expires_before/after, dnssec_enabled,
+    renewal_available.
+    """
     user = new_user(shop, credit_count=10, free_quota="9")
     shop.add_domain("brief.test")
     shop.operator("domain", "offer", "brief.test", "--mode", "free", "--period-days", "30")
@@ -249,15 +257,15 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
     expiry = made["brief"]["subdomain"]["expires_at"]
     everything = {"brief", "held", "plain", "plus"}
     expected = {
-        "": everything, "status=active": {"brief", "plus"}, "status=inactive": {"plain"}, "status=suspended": {"held"},
-        "status=trashed": {"gone"}, "status=failed": set(), "status=expired": set(), "status=provisioning": set(),
+        "": everything, "status=active": {"brief", "plus"}, "status=inactive": {"plain"}, "status=suspended": {"held"},  # noqa: E501
+        "status=trashed": {"gone"}, "status=failed": set(), "status=expired": set(), "status=provisioning": set(),  # noqa: E501
         "domain=brief.test": {"brief"}, "domain=BRIEF.test.": {"brief"}, "domain=strict.test": set(),
-        f"q={prefix}-pl": {"plain", "plus"}, f"q={prefix.upper()}-PLAIN": {"plain"}, "q=%25": set(), "q=_": set(),
+        f"q={prefix}-pl": {"plain", "plus"}, f"q={prefix.upper()}-PLAIN": {"plain"}, "q=%25": set(), "q=_": set(),  # noqa: E501
         "registration_type=plus": {"plus"}, "registration_type=free": everything - {"plus"},
         f"expires_before={expiry}": set(), f"expires_after={expiry}": everything - {"brief"},
         "expires_before=2100-01-01T00:00:00%2B02:00": everything, "dnssec_enabled=true": {"plus"},
         "dnssec_enabled=false": everything - {"plus"}, "renewal_available=true": set(),
-        "renewal_available=false": everything, "status=active&dnssec_enabled=true&domain=example.test": {"plus"},
+        "renewal_available=false": everything, "status=active&dnssec_enabled=true&domain=example.test": {"plus"},  # noqa: E501
     }  # fmt: skip
 
     def filtered(query: str) -> set[str]:
@@ -269,7 +277,7 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
     assert filtered("renewal_available=true") == {"brief"}
     shop.clock.advance(days=1)
     assert filtered("status=expired") == {"brief"}
-    for wrong in ("status=live", "registration_type=admin", "expires_before=today", "expires_after=2026-01-01T00:00:00",
+    for wrong in ("status=live", "registration_type=admin", "expires_before=today", "expires_after=2026-01-01T00:00:00",  # noqa: E501
                   "dnssec_enabled=1", "renewal_available=", "page=2"):  # fmt: skip
         assert shop.call(user, "GET", f"/subdomains?{wrong}").status_code == 400, wrong
 
@@ -278,7 +286,9 @@ def test_every_filter_of_the_list_of_subdomains(shop: RunningService) -> None:
 
 
 def test_a_replay_gets_the_same_answer_and_has_no_effect(shop: RunningService) -> None:
-    """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as it is now."""
+    """Decisions: the same status, ids, charge and coupon, `Idempotent-Replayed: true`, the object rendered as
+    it is now.
+    """
     user = new_user(shop, credit_count=30)
     shop.operator("coupon", "add", "REPLAY", "--percent", "50")
     body = {

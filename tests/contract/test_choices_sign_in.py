@@ -1,4 +1,6 @@
-"""Signing in over HTTP (docs/spec-choices.md, "Signing in"): the cookie, forged requests, races, and that answers don't tell addresses apart."""
+"""Signing in over HTTP (docs/spec-choices.md, "Signing in"): the cookie, forged requests, races, and that
+answers don't tell addresses apart.
+"""
 
 import re
 from collections.abc import Iterator

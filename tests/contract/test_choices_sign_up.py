@@ -1,4 +1,6 @@
-"""Opening an account over HTTP (docs/spec-choices.md, "Opening an account"): who may, limits, races, and that answers don't tell addresses apart."""
+"""Opening an account over HTTP (docs/spec-choices.md, "Opening an account"): who may, limits, races, and that
+answers don't tell addresses apart.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""Choices, "Timeline" and "Automatic renewal": what the owner sees of a name's life, and who sees nothing; over the real service."""
+"""Choices, "Timeline" and "Automatic renewal": what the owner sees of a name's life, and who sees nothing;
+over the real service.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -102,7 +104,9 @@ def test_the_reason_of_a_suspended_user_is_not_shown_for_its_names(shop: Running
 
 
 def test_the_future_events_are_what_the_service_then_does(shop: RunningService) -> None:
-    """The dates are those of the verbs: a moment before its window renewal is refused, at the date it is not."""
+    """The dates are those of the verbs: a moment before its window renewal is refused,
+    at the date it is not.
+    """
     user = new_user(shop, credit_count=100)
     fqdn = plus(shop, user)
     body = seen(shop, user, fqdn)
@@ -187,7 +191,9 @@ def test_automatic_renewal_is_set_and_shown(shop: RunningService) -> None:
 
 
 def test_the_cost_of_a_renewal_is_shown_before_its_window_opens(shop: RunningService) -> None:
-    """The price of now: the label's own where it has one, the offer's else; whoever may only read the name sees it too."""
+    """The price of now: the label's own where it has one, the offer's else; whoever may only read the name
+    sees it too.
+    """
     user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)
     path = f"/subdomains/{fqdn}/auto-renew"

@@ -12,7 +12,7 @@ from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
 MEMBERS = [
-    "id", "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "organization_id", "created_at", "expires_at",
+    "id", "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "organization_id", "created_at", "expires_at",  # noqa: E501
     "last_used_at", "last_used_from", "revoked_at",
 ]  # fmt: skip
 

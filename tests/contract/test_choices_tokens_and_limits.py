@@ -50,9 +50,11 @@ def test_a_scope_allows_its_endpoints_only(shop: RunningService, scope: str) -> 
 
 
 def test_the_scopes_of_the_routes() -> None:
-    """Decisions, "Tokens": account:read, subdomains:read and :write, records:write, tickets:read and :write, tokens:write, by path and method.
+    """Decisions, "Tokens": account:read, subdomains:read and :write, records:write, tickets:read and :write,
+    tokens:write, by path and method.
 
-    Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5, rule 2).
+    Reminders are about the user's names, wherever their path begins. GET /me takes any token (spec, part 5,
+    rule 2).
     """
     of_tokens = [endpoint for endpoint in API_OPERATIONS if not endpoint.needs_session]
     assert [endpoint.name for endpoint in of_tokens if endpoint.scope is None] == ["me"]
@@ -84,7 +86,9 @@ def test_the_scopes_of_the_routes() -> None:
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_me_needs_no_scope_and_shows_the_token(shop: RunningService, scope: str) -> None:
-    """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows of it."""
+    """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows
+    of it.
+    """
     user = new_user(shop)
     issued = shop.operator(
         *("token", "issue", user.email, "--name", "narrow", "--scope", scope, "--expires-in-days", "3000")
@@ -161,7 +165,9 @@ def test_a_token_works_until_it_expires_or_is_revoked(shop: RunningService) -> N
 
 
 def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Decisions: read and write of a token, ticket of a user, each for itself; `RateLimit`, `RateLimit-Policy`, `Retry-After`."""
+    """Decisions: read and write of a token, ticket of a user, each for itself; `RateLimit`,
+    `RateLimit-Policy`, `Retry-After`.
+    """
     limits = {"read": 3, "write": 2, "ticket": 1}
     settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
     with opened(tmp_path_factory.mktemp("rates"), rate_limits=True, **settings) as service:
@@ -189,7 +195,9 @@ def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory
 def test_the_ticket_limit_counts_created_tickets_and_replies(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no write left."""
+    """Decisions, part 8: a refused ticket or reply counts as a write, and as a ticket once the token has no
+    write left.
+    """
     settings = {"rate_limit_ticket_per_minute": 3, "rate_limit_write_per_minute": 8}
     with opened(tmp_path_factory.mktemp("tickets"), rate_limits=True, **settings) as service:
         user = new_user(service)
@@ -233,7 +241,9 @@ def test_all_tokens_and_sessions_of_a_user_share_the_ticket_limit(
 
 
 def test_failed_authentication_is_limited_by_address(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Choices: failures alone, per address, behind a trusted proxy by its client; a valid token passes all the same."""
+    """Choices: failures alone, per address, behind a trusted proxy by its client; a valid token passes all
+    the same.
+    """
     with opened(
         tmp_path_factory.mktemp("failed"),
         rate_limits=True,

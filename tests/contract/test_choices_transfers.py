@@ -1,4 +1,6 @@
-"""Decisions, "Transfers of names": over HTTP, from the offer to the new holder, and what its answers don't tell."""
+"""Decisions, "Transfers of names": over HTTP, from the offer to the new holder, and what its answers don't
+tell.
+"""
 
 from collections.abc import Iterator
 
@@ -99,7 +101,9 @@ TRIES = share(20, whole=200)
 
 
 def test_known_and_unknown_addresses_get_equal_answers(shop: RunningService) -> None:
-    """Byte for byte but for the ids, the instants and the address, which have the same lengths; and as fast."""
+    """Byte for byte but for the ids, the instants and the address, which have the same
+    lengths; and as fast.
+    """
     known = [new_user(shop).email for _ in range(5)]
     addresses = {"known": known, "new": [each.replace("user", "nobd") for each in known]}
     senders = [new_user(shop) for _ in range(-(-2 * TRIES // PUSHES_PER_DAY))]

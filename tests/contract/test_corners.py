@@ -1,4 +1,6 @@
-"""Corners where two rules meet: nameservers of the zone itself, nested zones, cycles through the trash, both forms of a list."""
+"""Corners where two rules meet: nameservers of the zone itself, nested zones, cycles through the trash, both
+forms of a list.
+"""
 
 from support.running_service import RunningService
 

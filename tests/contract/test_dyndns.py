@@ -227,7 +227,8 @@ def ddclient(shop: RunningService, folder: Path, token: str, address: str, *host
     configuration = folder / "ddclient.conf"
     server = shop.base_url.removeprefix("http://").removesuffix("/api/v1")
     configuration.write_text(
-        f"ssl=no\nuse=cmd, cmd='echo {address}'\nprotocol=dyndns2, server={server}, login=none, password='{token}' \\\n{','.join(hosts)}\n"
+        f"ssl=no\nuse=cmd, cmd='echo {address}'\nprotocol=dyndns2, server={server}, login=none, "
+        f"password='{token}' \\\n{','.join(hosts)}\n"
     )
     configuration.chmod(0o600)
     words = ["-file", str(configuration), "-cache", str(folder / "ddclient.cache"), "-daemon=0", "-noquiet"]

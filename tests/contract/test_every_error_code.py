@@ -1,4 +1,7 @@
-"""Spec, part 7: each error code has a request that is answered with it, in the one envelope. The refusal leaves no trace in the database."""
+"""Spec, part 7: each error code has a request that is answered with it, in the one envelope.
+
+The refusal leaves no trace in the database.
+"""
 
 import re
 from collections.abc import Iterator
@@ -36,21 +39,23 @@ STATUS_IN_THE_SPEC = {
     "token_missing": 401, "token_invalid": 401, "token_expired": 401, "token_revoked": 401,
     "session_invalid": 401,
     "payment_confirmation_required": 402, "insufficient_credits": 402,
-    "insufficient_scope": 403, "insufficient_role": 403, "token_restricted": 403, "account_suspended": 403, "registration_mode_not_allowed": 403,
+    "insufficient_scope": 403, "insufficient_role": 403, "token_restricted": 403, "account_suspended": 403, "registration_mode_not_allowed": 403,  # noqa: E501
     "free_quota_exceeded": 403, "registration_closed": 403, "signup_closed": 403,
     "session_required": 403, "sign_in_required": 403, "origin_refused": 403,
-    "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "token_not_found": 404,
+    "subdomain_not_found": 404, "platform_domain_not_found": 404, "ticket_not_found": 404, "token_not_found": 404,  # noqa: E501
     "transfer_not_found": 404, "organization_not_found": 404,
     "session_not_found": 404, "passkey_not_found": 404, "device_not_found": 404, "not_found": 404,
     "method_not_allowed": 405,
-    "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,
+    "delegation_broken": 422, "subdomain_unavailable": 409, "ticket_closed": 409, "retry_not_available": 409, "nameserver_required": 409,  # noqa: E501
     "renewal_not_available": 409, "subdomain_suspended": 409, "price_changed": 409, "conflict": 409,
-    "idempotency_in_progress": 409, "transfer_pending": 409, "records_exist": 409, "delegation_exists": 409, "records_not_allowed": 403,
+    "idempotency_in_progress": 409, "transfer_pending": 409, "records_exist": 409, "delegation_exists": 409, "records_not_allowed": 403,  # noqa: E501
     "precondition_failed": 412, "payload_too_large": 413, "unsupported_media_type": 415,
     "validation_failed": 422, "idempotency_key_reused": 422,
     "rate_limited": 429, "internal_error": 500, "unavailable": 503, "clock_implausible": 503,
 }  # fmt: skip
-"""The status of each code as the public list has it (decisions, "Status by category"), written out once more."""
+"""The status of each code as the public list has it (decisions, "Status by category"),
+written out once more.
+"""
 NOT_COMPARED = frozenset(
     {
         ("tokens", "last_used_at"),
@@ -61,13 +66,17 @@ NOT_COMPARED = frozenset(
         ("clockwork", "seen_at"),
     }
 )
-"""Columns that change at any request, refused or not, or when the sweep runs: the approximate time and place of a token's last use, the
-dates of the sweep, and old addresses, which it deletes.
+"""Columns that change at any request, refused or not, or when the sweep runs: the approximate time and place
+of a token's last use, the dates of the sweep, and old addresses, which it deletes.
 """
 NOTED = {"authorization_pending": "device_requests", "slow_down": "device_requests"}
-"""Answers to a program that polls: the time of the poll is stored, to find out whether it polls too often (RFC 8628, section 3.5)."""
+"""Answers to a program that polls: the time of the poll is stored, to find out whether it polls too often
+(RFC 8628, section 3.5).
+"""
 TRIES = 5
-"""A trace of the refusal is there every time. The service's own work, such as a daily step after a test moved the clock, is there once."""
+"""A trace of the refusal is there every time. The service's own work, such as a daily step after a test moved
+the clock, is there once.
+"""
 SENT_ONCE = frozenset({"authorization_pending", "idempotency_in_progress"})
 """Codes that the same request doesn't get a second time."""
 
@@ -127,7 +136,10 @@ def dump(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def refused(service: RunningService, code: str) -> httpx.Response:
-    """Return the answer of the code's request. Fail if it left a trace, or if its problem of RFC 9457 has other members."""
+    """Return the answer of the code's request.
+
+    Fail if it left a trace, or if its problem of RFC 9457 has other members.
+    """
     traces: dict[str, list[tuple[Any, ...]]] = {}
     for _ in range(TRIES):
         with prepared(service, code) as send:
@@ -233,7 +245,8 @@ def test_an_internal_error_shows_no_details(furnished: RunningService) -> None:
     assert not re.search(r"secret-detail|Traceback|\.py|sqlite|fromisoformat|ValueError", answer.text)
     assert (
         answer.json()["message"]
-        == f"An internal error occurred. Report it to the operator with the request id {answer.json()['request_id']}."
+        == "An internal error occurred. Report it to the operator with the request id "
+        f"{answer.json()['request_id']}."
     )
 
 

@@ -1,7 +1,8 @@
-"""What is shown of every state is what its actions then do: `allowed_actions` and `renewal_available` against all requests.
+"""What is shown of every state is what its actions then do: `allowed_actions` and `renewal_available` against
+all requests.
 
-Generated: the product of the facts of a name (`states`), by those of its user, over HTTP at one running service. An action
-is listed exactly where its request is answered 2xx, or with a quote.
+Generated: the product of the facts of a name (`states`), by those of its user, over HTTP at one running
+service. An action is listed exactly where its request is answered 2xx, or with a quote.
 """
 
 import json
@@ -42,7 +43,8 @@ ASKERS_HERE = [asker for asker in ASKERS if not asker.suspended or (asker.quota_
 
 
 def enters(asker: Asker, state: State) -> bool:
-    """Tell whether a user's facts are asked for: the quota for free names, the balance for others, none when suspended.
+    """Tell whether a user's facts are asked for: the quota for free names, the balance for others, none when
+    suspended.
 
     The verbs are put to the whole product in `tests/verbs/test_every_state_and_verb.py`.
     """
@@ -69,7 +71,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """A running service whose publisher is held, with a user for each asker, and one connection for the many requests."""
+    """A running service whose publisher is held, with a user for each asker, and one connection for the many
+    requests.
+    """
 
     service: RunningService
     connection: HTTPConnection
@@ -129,7 +133,9 @@ def house(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the service shows of a name: its actions, and whether it is there at all; `get_renewal` is None where GET has none."""
+    """What the service shows of a name: its actions, and whether it is there at all; `get_renewal` is None
+    where GET has none.
+    """
 
     actions: tuple[str, ...]
     there: bool
@@ -163,7 +169,8 @@ def is_taken(answer: Reply) -> bool:
 def check(house: House, cases: list[tuple[Asker, State]]) -> list[str]:
     """Compare what is shown with what is done, for each case and action; return what differs.
 
-    A refusal leaves the name as it was, so the actions that aren't listed share one; each listed one has a fresh name.
+    A refusal leaves the name as it was, so the actions that aren't listed share one; each listed one has a
+    fresh name.
     """
     different: list[str] = []
     asked = [(asker, f"n{number}", state) for number, (asker, state) in enumerate(cases)]

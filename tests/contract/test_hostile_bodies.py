@@ -1,4 +1,6 @@
-"""Bodies that are no good JSON, or not what they say: refused with 4xx and a sentence, and nothing is stored."""
+"""Bodies that are no good JSON, or not what they say: refused with 4xx and a sentence,
+and nothing is stored.
+"""
 
 import gzip
 import json

@@ -1,6 +1,9 @@
-"""HTTP that is hostile or broken: paths, queries, headers, connections. 4xx and a sentence, or the connection is closed.
+"""HTTP that is hostile or broken: paths, queries, headers, connections.
 
-What isn't HTTP and heads that never end or never come are the proxy's to refuse: those tests go through nginx.
+4xx and a sentence, or the connection is closed.
+
+What isn't HTTP and heads that never end or never come are the proxy's to refuse: those tests go through
+nginx.
 """
 
 import socket
@@ -181,14 +184,14 @@ MALFORMED = {
     "Content-Length: words": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
     "Content-Length: negative": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
     "Content-Length: plus": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx",
-    "Content-Length: hexadecimal": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx",
+    "Content-Length: hexadecimal": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx",  # noqa: E501
     "Content-Length: beyond 64 bits": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: "
     + b"9" * 40
     + b"\r\n\r\n",
-    "two lengths": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+    "two lengths": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",  # noqa: E501
     "a length and chunks": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunked, chunked": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "chunked, chunked": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",  # noqa: E501
     "an endless header": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * (40 * HEAD_MAX_BYTES),
     "an endless path": b"GET /" + b"a" * (2 * HEAD_MAX_BYTES),
     "endless headers": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n" + b"X-Many: a\r\n" * 4_000,
@@ -236,7 +239,9 @@ def test_http_0_9_is_refused(target: Target) -> None:
 
 
 def send_64_mebibytes(proxy: Proxy, start: bytes) -> bytes:
-    """Send a start and then octets without end, and return the answer; require that the proxy doesn't hold them."""
+    """Send a start and then octets without end, and return the answer; require that the proxy doesn't hold
+    them.
+    """
     before = proxy.memory_bytes()
     with proxy.connect() as connection:
         connection.sendall(start)

@@ -7,7 +7,9 @@ from sublet.http.serve import listen
 
 
 def test_accepted_connections_have_tcp_nodelay() -> None:
-    """asyncio turns Nagle's algorithm off on what our listening socket accepts; else each answer takes 40 ms more."""
+    """asyncio turns Nagle's algorithm off on what our listening socket accepts; else each answer takes 40 ms
+    more.
+    """
 
     async def accept() -> int:
         found: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,6 @@
-"""Every route with a token or session for an organization, in each role of its user: what is allowed there, and that nothing else is."""
+"""Every route with a token or session for an organization, in each role of its user: what is allowed there,
+and that nothing else is.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,12 +17,12 @@ from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 
 MANAGING = {
-    "create_organization", "change_organization", "delete_organization", "change_member", "remove_member", "list_invitations", "invite_member",
+    "create_organization", "change_organization", "delete_organization", "change_member", "remove_member", "list_invitations", "invite_member",  # noqa: E501
     "revoke_invitation",
 }  # fmt: skip
 NAMES = {
     "set_reminders", "register", "availability", "delete", "update_nameservers", "retry", "renew", "restore",
-    "set_auto_renew", "check_health", "check_delegation", "set_automatic_ds", "push", "withdraw", "accept", "decline",
+    "set_auto_renew", "check_health", "check_delegation", "set_automatic_ds", "push", "withdraw", "accept", "decline",  # noqa: E501
     "replace_records", "change_records", "set_record", "remove_record", "replace_zone_file",
 }  # fmt: skip
 TICKETS = {"open_ticket", "reply"}
@@ -38,7 +40,9 @@ IN_TABLE = (
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """An organization with a member of each role; `tokens` and `browsers` are theirs, and those tokens are for it."""
+    """An organization with a member of each role; `tokens` and `browsers` are theirs, and those tokens are
+    for it.
+    """
 
     service: RunningService
     organization_id: int

@@ -1,4 +1,6 @@
-"""Schemathesis against the running service and its own document: what the document promises, the service does."""
+"""Schemathesis against the running service and its own document: what the document promises, the service
+does.
+"""
 
 import re
 import subprocess
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.slow
 SEED = 20261121
 EXAMPLES_AN_OPERATION = share(4, whole=50)
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})
-"""What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or clashes with what is stored."""
+"""What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or
+clashes with what is stored.
+"""
 
 REFUSALS_OF_BAD_DATA = [400, 401, 403, 404, 409, 413, 415, 422, 429]
 """What a request that breaks the schema may be told. A list that is too long may make the body too long."""
@@ -48,7 +52,9 @@ def write_config(document: dict[str, Any], path: Path) -> None:
 
 
 def seed_names(service: RunningService) -> str:
-    """Store what the document's examples speak of, in as many states as there are, and return a token that may do everything."""
+    """Store what the document's examples speak of, in as many states as there are, and return a token that
+    may do everything.
+    """
     service.add_domain("example.net")
     # Not the address of the examples, with which DELETE /me would delete the user.
     ada = service.add_user("grace@example.org", credit_count=100_000)

@@ -1,4 +1,6 @@
-"""Sign in with a real Chromium and its virtual authenticator: the cookie over plain HTTP on localhost, passkeys, pages of other origins."""
+"""Sign in with a real Chromium and its virtual authenticator: the cookie over plain HTTP on localhost,
+passkeys, pages of other origins.
+"""
 
 import os
 import re
@@ -30,7 +32,7 @@ FETCH = """async ([method, path, body]) => {
     const headers = body === null ? {} : {'content-type': 'application/json'}
     const answer = await fetch(path, {method, headers, body: body === null ? undefined : JSON.stringify(body)})
     return [answer.status, await answer.json()]
-}"""
+}"""  # noqa: E501
 FORGED = "{method: 'POST', mode: 'no-cors', credentials: 'include'}"
 
 
@@ -163,12 +165,17 @@ def test_passkeys_and_the_cookie(browser: Browser) -> None:
 
 
 def test_pages_of_other_origins(browser: Browser) -> None:
-    """Another port of localhost is the same site for the cookie, and the same host for passkeys, but another origin."""
+    """Another port of localhost is the same site for the cookie, and the same host for passkeys, but another
+    origin.
+    """
     browser.sign_in(ADA)
     browser.add_passkey()
     assert browser.fetch("POST", "/auth/sessions", {"email": BEN})[0] == 202
     link = re.findall(r"\?token=(\S+)", browser.mail(BEN))[0]
-    form = f'<form method=post action="{browser.origin}/signin/confirm"><input name=token value="{link}"><button>x</button></form>'
+    form = (
+        f'<form method=post action="{browser.origin}/signin/confirm"><input name=token '
+        f'value="{link}"><button>x</button></form>'
+    )
     options = browser.options()
     with other_site(form) as url:
         browser.page.goto(url)

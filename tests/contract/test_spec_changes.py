@@ -1,4 +1,6 @@
-"""Spec, part 4: DELETE, PUT nameservers, retry and renew, with what parts 3 and 7 say of them; one test for each rule."""
+"""Spec, part 4: DELETE, PUT nameservers, retry and renew, with what parts 3 and 7 say of them; one test for
+each rule.
+"""
 
 import time
 from collections.abc import Iterator
@@ -83,7 +85,9 @@ def test_put_answers_subdomain_and_provisioning(shop: RunningService, ada: Regis
 
 
 def test_put_an_omitted_member_keeps_its_value(shop: RunningService, ada: Registrant) -> None:
-    """Decisions, "Subdomain states": an omitted member keeps, but glue of hosts that are no nameservers any more goes."""
+    """Decisions, "Subdomain states": an omitted member keeps, but glue of hosts that are no nameservers any
+    more goes.
+    """
     found = delegated(shop, ada)
     kept = put(shop, ada, found["fqdn"], {}).json()["subdomain"]
     assert kept == found
@@ -128,7 +132,9 @@ def test_put_takes_ns1_to_ns4(shop: RunningService, ada: Registrant) -> None:
 
 
 def test_put_requires_public_glue_of_either_family(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: a nameserver inside the own subdomain needs a public IPv4 or IPv6 glue address; part 7, rule 6."""
+    """Part 4: a nameserver inside the own subdomain needs a public IPv4 or IPv6 glue
+    address; part 7, rule 6.
+    """
     fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     host = f"ns1.{fqdn}"
 
@@ -191,7 +197,9 @@ def test_put_a_refusal_changes_nothing(shop: RunningService, ada: Registrant) ->
 
 
 def test_retry_requires_nameserver_1(shop: RunningService, ada: Registrant) -> None:
-    """Part 3, rule 2, part 4 and part 7, rule 7: a retry without nameserver 1 set is rejected, before all else."""
+    """Part 3, rule 2, part 4 and part 7, rule 7: a retry without nameserver 1 set is rejected, before all
+    else.
+    """
     fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     assert code_of(shop.call(ada, "POST", f"/subdomains/{fqdn}/retry")) == (409, "nameserver_required")
 
@@ -236,7 +244,9 @@ def test_retry_takes_no_members(shop: RunningService, ada: Registrant) -> None:
 
 
 def test_renewal_is_refused_before_its_window(shop: RunningService, ada: Registrant) -> None:
-    """Part 2: renewal_available is a boolean, true exactly when POST renew works; `details.opens_at` says from when."""
+    """Part 2: renewal_available is a boolean, true exactly when POST renew works; `details.opens_at` says
+    from when.
+    """
     found = shop.register(ada, unused_name())["subdomain"]
     answer = shop.call(ada, "POST", f"/subdomains/{found['fqdn']}/renew")
     assert (code_of(answer), found["renewal_available"]) == ((409, "renewal_not_available"), False)
@@ -244,7 +254,9 @@ def test_renewal_is_refused_before_its_window(shop: RunningService, ada: Registr
 
 
 def test_free_renewal(shop: RunningService) -> None:
-    """Part 4: {ok, subdomain, renewal}; renewal has expires_at, renewal_available, charged_credits, coupon."""
+    """Part 4: {ok, subdomain, renewal}; renewal has expires_at, renewal_available,
+    charged_credits, coupon.
+    """
     user = new_user(shop)
     found = shop.register(user, unused_name())["subdomain"]
     shop.clock.advance(days=306)
@@ -305,7 +317,9 @@ def test_renewal_takes_a_coupon_code(shop: RunningService) -> None:
 
 
 def test_renewal_stays_possible_after_the_mode_is_withdrawn(shop: RunningService) -> None:
-    """Part 1, rule 5 and decisions, "Modes and prices": what is held stays renewable, for the price of its mode."""
+    """Part 1, rule 5 and decisions, "Modes and prices": what is held stays renewable, for the price of its
+    mode.
+    """
     user = new_user(shop, credit_count=25)
     shop.add_domain("withdrawn.test")
     found = shop.register(user, "a.withdrawn.test", registration_mode="plus", confirm=True)["subdomain"]

@@ -22,8 +22,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 
 ROUTES = [
     ("GET", "/me"), ("GET", "/credits"), ("GET", "/payments"), ("GET", "/platform-domains"),
-    ("GET", "/usage/free-subdomains"), ("GET", "/subdomains"), ("POST", "/subdomains"), ("GET", "/subdomains/{fqdn}"),
-    ("DELETE", "/subdomains/{fqdn}"), ("PUT", "/subdomains/{fqdn}/nameservers"), ("POST", "/subdomains/{fqdn}/retry"),
+    ("GET", "/usage/free-subdomains"), ("GET", "/subdomains"), ("POST", "/subdomains"), ("GET", "/subdomains/{fqdn}"),  # noqa: E501
+    ("DELETE", "/subdomains/{fqdn}"), ("PUT", "/subdomains/{fqdn}/nameservers"), ("POST", "/subdomains/{fqdn}/retry"),  # noqa: E501
     ("POST", "/subdomains/{fqdn}/renew"), ("GET", "/support/tickets"), ("POST", "/support/tickets"),
     ("GET", "/support/tickets/{id}"), ("POST", "/support/tickets/{id}/reply"),
 ]  # fmt: skip
@@ -150,8 +150,8 @@ def test_part_2_account_resources(shop: RunningService) -> None:
     modes = domain.pop("modes")
     assert isinstance(domain.pop("id"), int)
     assert domain == {
-        "domain": "strict.test", "public_name": "Strict.Test", "description": "", "registration_open": True, "idn": True,
-        "dnssec_signed": False, "nameservers_min": 2, "nameservers_max": 3, "label_length_min": 4, "record_types": [],
+        "domain": "strict.test", "public_name": "Strict.Test", "description": "", "registration_open": True, "idn": True,  # noqa: E501
+        "dnssec_signed": False, "nameservers_min": 2, "nameservers_max": 3, "label_length_min": 4, "record_types": [],  # noqa: E501
         "renewal_window_days": 60, "grace_days": 30, "trash_days": 30,
     }  # fmt: skip
     assert modes == [
@@ -180,8 +180,8 @@ def test_part_2_subdomain_object_has_exactly_the_twenty_fields(shop: RunningServ
     for name in ("registered_at", "expires_at", "created_at", "updated_at"):
         instant(shown.pop(name))
     assert shown == {
-        "id": registered["id"], "fqdn": fqdn, "label": label, "domain": domain, "domain_public_name": "Example.Test",
-        "status": "active", "status_label": "Active", "registration_type": "free", "registration_source": "api",
+        "id": registered["id"], "fqdn": fqdn, "label": label, "domain": domain, "domain_public_name": "Example.Test",  # noqa: E501
+        "status": "active", "status_label": "Active", "registration_type": "free", "registration_source": "api",  # noqa: E501
         "nameservers": members["nameservers"],
         "glue": [{"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4", "ipv6": None}],
         "dnssec_enabled": True,

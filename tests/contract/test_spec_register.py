@@ -57,31 +57,40 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
         (
             {"domain": "exampel.test"},
             (
-                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET /platform-domains lists the platform domains that "
+                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET "
+                "/platform-domains lists the platform domains that "
                 "you can use."
             ),
         ),
         (
             {"domain": " example.test"},
             (
-                "There is no platform domain ` example.test`. Remove the space at the beginning or end. Did you mean "
+                "There is no platform domain ` example.test`. Remove the space at the beginning or end. "
+                "Did you mean "
                 "`example.test`? GET /platform-domains lists the platform domains that you can use."
             ),
         ),
         (
             {"fqdn": "blog.example.test "},
             (
-                "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or end. Did you mean "
+                "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or "
+                "end. Did you mean "
                 "`example.test`? GET /platform-domains lists the platform domains that you can use."
             ),
         ),
         (
             {"domain": "elsewhere.invalid"},
-            "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists the platform domains that you can use.",
+            (
+                "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists the platform "
+                "domains that you can use."
+            ),
         ),
         (
             {"platform_domain_id": 777777},
-            "There is no platform domain with the id 777777. GET /platform-domains lists the platform domains that you can use.",
+            (
+                "There is no platform domain with the id 777777. GET /platform-domains lists the platform "
+                "domains that you can use."
+            ),
         ),
     ],
     ids=lambda each: str(each)[:30],
@@ -132,7 +141,9 @@ def test_label_is_required_unless_derivable(shop: RunningService, ada: Registran
 
 
 def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: HTTP 201 with {ok, subdomain, provisioning, charged_credits, coupon}; coupon null when none was used."""
+    """Part 4: HTTP 201 with {ok, subdomain, provisioning, charged_credits, coupon}; coupon null when none was
+    used.
+    """
     answer = post(shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"])
     body = answer.json()
     assert answer.status_code == 201
@@ -143,14 +154,16 @@ def test_success_is_201_with_exactly_these_members(shop: RunningService, ada: Re
 
 
 def test_provisioning_shows_the_answer_of_the_name_server(shop: RunningService, ada: Registrant) -> None:
-    """Decisions, "Values": provisioning; `active` means that the parent zone's name server answers with it now."""
+    """Decisions, "Values": provisioning; `active` means that the parent zone's name server answers with it
+    now.
+    """
     body = post(shop, ada, fqdn=unused_name(), nameservers=["ns1.provider.example"]).json()
     provisioning = body["provisioning"]
     instant(provisioning.pop("published_at"))
     serial = provisioning.pop("serial")
     assert [type(warning) for warning in provisioning.pop("warnings")] == [str]
     assert provisioning == {
-        "status": "published", "generation": 1, "published_generation": 1, "attempts": 0, "next_attempt_at": None,
+        "status": "published", "generation": 1, "published_generation": 1, "attempts": 0, "next_attempt_at": None,  # noqa: E501
         "zone": "example.test", "servers": 1, "servers_current": 1, "error": None,
     }  # fmt: skip
     assert body["subdomain"]["status"] == "active"
@@ -216,7 +229,9 @@ NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", NUMBERED)
 def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
-    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the whole list names `ns1`."""
+    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the
+    whole list names `ns1`.
+    """
     members, wanted = NUMBERED[case]
     ada, fqdn = new_user(shop), unused_name()
     shop.register(ada, fqdn)
@@ -239,7 +254,9 @@ def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -
 
 
 def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: glue entries {host, ipv4}, for nameservers inside the subdomain; an IPv6 address may stand beside or alone."""
+    """Part 4: glue entries {host, ipv4}, for nameservers inside the subdomain; an IPv6 address may stand
+    beside or alone.
+    """
     fqdn = unused_name()
     glue = [
         {"host": f"ns1.{fqdn}", "ipv4": "8.8.4.4", "ipv6": "2620:FE::9"},
@@ -265,7 +282,9 @@ def test_missing_glue_is_rejected(shop: RunningService, ada: Registrant, owner: 
 
 
 def test_ds_records_in_all_their_forms(shop: RunningService, ada: Registrant) -> None:
-    """Decisions, "Values": a DS as an object, as zone-file text, or a DNSKEY, of which the SHA-256 DS is kept."""
+    """Decisions, "Values": a DS as an object, as zone-file text, or a DNSKEY, of which the SHA-256 DS is
+    kept.
+    """
     members = dict(zip(("key_tag", "algorithm", "digest_type"), (2371, 13, 2), strict=True))
     digest = DS.rpartition(" ")[2]
     key = "GojIhhXUN/u4v54ZQqGSnyhWJwaubCvTmeexv7bR6edbkrSqQpF64cYbcB7wNcP+e+MAnLr+Wi9xMWyQLc8NAA=="
@@ -303,7 +322,9 @@ def test_mode_admin_is_rejected(shop: RunningService, ada: Registrant, mode: str
 
 
 def test_quote_then_confirm(shop: RunningService) -> None:
-    """Part 3, rule 4 and part 7, rule 2: a quote with price and balance, nothing registered; confirm true completes it."""
+    """Part 3, rule 4 and part 7, rule 2: a quote with price and balance, nothing registered; confirm true
+    completes it.
+    """
     user = new_user(shop, credit_count=25)
     request = {"fqdn": unused_name(), "registration_mode": "plus", "nameservers": ["ns1.provider.example"]}
     for confirm in ({}, {"confirm": False}, {"confirm": None}):
@@ -311,7 +332,7 @@ def test_quote_then_confirm(shop: RunningService) -> None:
         instant(body["quote"].pop("new_expires_at"))
         assert body["quote"] == {
             "action": "register", "fqdn": request["fqdn"], "registration_mode": "plus", "period_days": 365,
-            "list_price": 10, "discount": 0, "price": 10, "balance": 25, "balance_after": 15, "sufficient": True,
+            "list_price": 10, "discount": 0, "price": 10, "balance": 25, "balance_after": 15, "sufficient": True,  # noqa: E501
             "shortfall": 0, "coupon": None,
         }  # fmt: skip
     assert shop.call(user, "GET", "/subdomains").json()["subdomains"] == []
@@ -324,7 +345,9 @@ def test_quote_then_confirm(shop: RunningService) -> None:
 
 
 def test_the_quote_shows_an_insufficient_balance(shop: RunningService) -> None:
-    """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it insufficient_credits."""
+    """Decisions, "Order of checks": without confirm a quote even where the balance is short; with it
+    insufficient_credits.
+    """
     user = new_user(shop, credit_count=3)
     request = {"fqdn": unused_name(), "registration_mode": "plus"}
     quoted = refused(post(shop, user, **request), 402, "payment_confirmation_required")
@@ -339,7 +362,9 @@ def test_the_quote_shows_an_insufficient_balance(shop: RunningService) -> None:
 
 
 def test_max_credits_limits_a_client_that_always_confirms(shop: RunningService) -> None:
-    """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free quota is used up."""
+    """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free
+    quota is used up.
+    """
     user = new_user(shop, credit_count=20, free_quota="0")
     bounded = post(shop, user, fqdn=unused_name(), confirm=True, max_credits=0)
     assert refused(bounded, 409, "price_changed")["quote"]["registration_mode"] == "plus"
@@ -348,7 +373,9 @@ def test_max_credits_limits_a_client_that_always_confirms(shop: RunningService) 
 
 
 def test_confirm_on_a_free_registration_has_no_effect(shop: RunningService) -> None:
-    """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or without."""
+    """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or
+    without.
+    """
     user = new_user(shop)
     answer = post(shop, user, fqdn=unused_name(), confirm=True)
     assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)

@@ -12,7 +12,7 @@ from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
 
 TICKET_FIELDS = [
-    "id", "ticket_number", "type", "status", "priority", "subject", "requester_email", "subdomain", "archived",
+    "id", "ticket_number", "type", "status", "priority", "subject", "requester_email", "subdomain", "archived",  # noqa: E501
     "created_at", "last_message_at", "updated_at",
 ]  # fmt: skip
 MESSAGE_FIELDS = ["id", "author_type", "author_name", "message", "message_format", "created_at"]
@@ -41,7 +41,9 @@ def opened_ticket(shop: RunningService, who: Registrant, **body: Any) -> dict[st
 
 
 def test_create_is_201_with_ticket_and_messages(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: HTTP 201 {ok, ticket} with ticket.messages[]; part 2: exactly the fields of ticket and message."""
+    """Part 4: HTTP 201 {ok, ticket} with ticket.messages[]; part 2: exactly the fields
+    of ticket and message.
+    """
     answer = post(shop, ada, **QUESTION)
     assert (answer.status_code, list(answer.json())) == (201, ["ok", "ticket"])
     ticket = answer.json()["ticket"]
@@ -71,7 +73,10 @@ def test_subject_and_message_are_required(shop: RunningService, ada: Registrant,
 
 
 def test_type_is_one_of_three_and_defaults_to_support(shop: RunningService, ada: Registrant) -> None:
-    """Part 2 and part 4: contact, abuse or support; default support. `abuse` starts high (decisions, "Tickets")."""
+    """Part 2 and part 4: contact, abuse or support; default support.
+
+    `abuse` starts high (decisions, "Tickets").
+    """
     for given, priority in (("contact", "normal"), ("abuse", "high"), ("support", "normal")):
         ticket = opened_ticket(shop, ada, type=given)
         assert (ticket["type"], ticket["priority"]) == (given, priority)
@@ -107,7 +112,10 @@ def test_limits_of_subject_and_message(shop: RunningService, ada: Registrant) ->
 
 
 def test_list_is_most_recent_first_without_messages(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: {ok, tickets[]}, most recent first; part 2: the list has no messages. By the last message (decisions)."""
+    """Part 4: {ok, tickets[]}, most recent first; part 2: the list has no messages.
+
+    By the last message (decisions).
+    """
     ids = [opened_ticket(shop, ada, subject=subject)["id"] for subject in ("one", "two", "three")]
     assert shop.call(ada, "POST", f"/support/tickets/{ids[0]}/reply", {"message": "more"}).status_code == 200
     tickets = shop.call(ada, "GET", "/support/tickets").json()["tickets"]
@@ -126,7 +134,9 @@ def test_get_by_id_or_ticket_number(shop: RunningService, ada: Registrant) -> No
 
 
 def test_reply_answers_the_ticket(shop: RunningService, ada: Registrant) -> None:
-    """Part 4: {ok, ticket}; message is required. open, answered by staff, open again (decisions, "Tickets")."""
+    """Part 4: {ok, ticket}; message is required. open, answered by staff, open again
+    (decisions, "Tickets").
+    """
     number = opened_ticket(shop, ada)["ticket_number"]
     shop.operator("ticket", "reply", number, "--message", "*So.*", "--author", "Olga", "--format", "markdown")
     assert shop.call(ada, "GET", f"/support/tickets/{number}").json()["ticket"]["status"] == "answered"
@@ -186,7 +196,9 @@ def test_filters_of_the_list(shop: RunningService, ada: Registrant) -> None:
 def test_a_message_is_limited_in_characters_and_the_body_in_bytes(
     shop: RunningService, ada: Registrant
 ) -> None:
-    """Decisions, "Tickets": 20,000 code points, and 64 KiB of the whole body, which characters of 4 bytes reach first."""
+    """Decisions, "Tickets": 20,000 code points, and 64 KiB of the whole body, which characters of 4 bytes
+    reach first.
+    """
 
     def sent(message: str) -> httpx.Response:
         content = json.dumps({**QUESTION, "message": message}, ensure_ascii=False).encode()

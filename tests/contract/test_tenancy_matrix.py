@@ -1,4 +1,5 @@
-"""Spec, part 1, rule 5: what is another user's answers as if it did not exist, byte for byte, on every route that takes an id.
+"""Spec, part 1, rule 5: what is another user's answers as if it did not exist, byte for byte, on every route
+that takes an id.
 
 The matrix comes from the route table, so a new route is in it by itself.
 """
@@ -294,7 +295,10 @@ SELECTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_hidden_restricted_and_missing_platform_domains_answer_the_same(world: World, selection: str) -> None:
-    """Spec, part 1, rule 5: for a registration they are as if they did not exist. The message names what was sent."""
+    """Spec, part 1, rule 5: for a registration they are as if they did not exist.
+
+    The message names what was sent.
+    """
     domains = {
         each["domain"]: each
         for each in world.service.operator("domain", "list")

@@ -1,4 +1,5 @@
-"""Every route with a token that is restricted in each way, suspended, expired and rotated, and with such a session: nothing is done or leaks.
+"""Every route with a token that is restricted in each way, suspended, expired and rotated, and with such a
+session: nothing is done or leaks.
 
 The matrix comes from the route table, so it has every new route.
 """
@@ -38,7 +39,9 @@ ALLOWED_TO_SUSPENDED = {"open_ticket", "end_session", "end_other_sessions", "sto
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Ada holds a name that the restricted tokens are for, and others; `paths` has what they must not see, and missing things."""
+    """Ada holds a name that the restricted tokens are for, and others; `paths` has what they must not see,
+    and missing things.
+    """
 
     service: RunningService
     ada: Registrant
@@ -104,7 +107,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _browsers(service: RunningService, suspended: Registrant) -> dict[str, Browser]:
-    """Return a browser with an ended session, one with the secret before a second sign-in, and that of a suspended user."""
+    """Return a browser with an ended session, one with the secret before a second sign-in, and that of a
+    suspended user.
+    """
     ann = new_user(service)
     ended, signed_in_twice = signed_in(service, ann.email), signed_in(service, ann.email)
     signed_in(service, ann.email, signed_in_twice)
@@ -209,7 +214,9 @@ def test_the_rows_above_can_fail(world: World) -> None:
 
 @pytest.mark.parametrize("kind", ["name", "domain"])
 def test_other_names_are_neither_registered_nor_asked_about(world: World, kind: str) -> None:
-    """The answer is the same for a free name, a held one and a reserved one; another platform domain is not there."""
+    """The answer is the same for a free name, a held one and a reserved one; another platform domain is not
+    there.
+    """
     service, token = world.service, world.tokens[kind]
     answers = set()
     for label in ("free", HIDDEN, "www"):
@@ -234,7 +241,9 @@ def test_other_names_are_neither_registered_nor_asked_about(world: World, kind: 
 
 @each_operation
 def test_ceiling(world: World, operation: Operation) -> None:
-    """What costs more than the rest of the day is refused where it would be charged, or confirmed in advance; all else works."""
+    """What costs more than the rest of the day is refused where it would be charged, or confirmed in advance;
+    all else works.
+    """
     service, token = world.service, world.tokens["ceiling"]
     bodies: dict[str, dict[str, Any]] = {
         "register": {"fqdn": "dear.example.test", "registration_mode": "plus", "confirm": True},
@@ -261,7 +270,9 @@ def test_a_repeated_request_of_another_token_is_not_shown_to_a_restricted_one(wo
 
 @every_endpoint
 def test_suspended(world: World, operation: Operation) -> None:
-    """A suspended user may read, open tickets, end sessions and a recovery, and refuse programs, nothing else."""
+    """A suspended user may read, open tickets, end sessions and a recovery, and refuse programs, nothing
+    else.
+    """
     senders: list[str | Browser] = [world.browsers["suspended"]]
     if not operation.needs_session:
         senders.append(world.tokens["suspended"])

@@ -1,4 +1,6 @@
-"""A registrant's Knot adds a nameserver, and publishes CSYNC: the registry follows, while unbound validates all the time; attacks change nothing."""
+"""A registrant's Knot adds a nameserver, and publishes CSYNC: the registry follows, while unbound validates
+all the time; attacks change nothing.
+"""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -102,7 +104,9 @@ def _check_traces(service: RunningService, who: Registrant) -> None:
 
 
 def _check_attacks(service: RunningService, who: Registrant, child: KnotChild) -> None:
-    """Nameservers that don't work or are not the holder's to choose, and an old version of the zone, change nothing."""
+    """Nameservers that don't work or are not the holder's to choose, and an old version of the zone, change
+    nothing.
+    """
     for attack in (each for each in ATTACKS if each in SHARE):
         if attack == "replayed":
             service.write(_follow_newer)

@@ -1,4 +1,6 @@
-"""A commit of one process wakes waiters in others by NOTIFY; old marks are deleted; a killed PostgreSQL loses no acknowledged write."""
+"""A commit of one process wakes waiters in others by NOTIFY; old marks are deleted; a killed PostgreSQL loses
+no acknowledged write.
+"""
 
 import asyncio
 import os
@@ -167,11 +169,13 @@ def test_only_old_marks_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(announcements, "DELETE_MARKS_SECONDS", 0.1)
     _ask(
         url,
-        "INSERT INTO commit_marks SELECT 'old' || i, now() - interval '11 minutes' FROM generate_series(1, 2500) i",
+        "INSERT INTO commit_marks SELECT 'old' || i, now() - interval '11 minutes' FROM generate_series(1, "
+        "2500) i",
     )
     _ask(
         url,
-        "INSERT INTO commit_marks SELECT 'young' || i, now() - interval '9 minutes' FROM generate_series(1, 10) i",
+        "INSERT INTO commit_marks SELECT 'young' || i, now() - interval '9 minutes' FROM "
+        "generate_series(1, 10) i",
     )
 
     async def story() -> None:
@@ -240,7 +244,8 @@ def _started(folder: Path, url: str) -> Iterator[int]:
 
 
 def test_a_killed_server_loses_no_acknowledged_write_and_repeats_none() -> None:
-    # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as another user.
+    # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as
+    # another user.
     with tempfile.TemporaryDirectory(prefix="sublet-killed-") as name, run_postgresql(Path(name)) as url:
         folder = Path(name)
         upgrade(url)

@@ -66,7 +66,8 @@ def test_append_only_tables_can_not_be_changed(database_url: str, table: str, ch
     rows = {
         "audit_events": "INSERT INTO audit_events (at, actor_kind, action, object_type, object_id) "
         "VALUES ('2026-01-01T00:00:00.000000Z', 'system', 'a.b', 'c', 1)",
-        "transfers": "INSERT INTO transfers (reference, kind, debit_account_id, credit_account_id, credits, user_id, "
+        "transfers": "INSERT INTO transfers (reference, kind, debit_account_id, credit_account_id, credits, "
+        "user_id, "
         "balance_after, description, created_at) "
         "VALUES ('r', 'grant', 1, 2, 1, 1, 1, 'd', '2026-01-01T00:00:00.000000Z')",
     }
@@ -74,7 +75,10 @@ def test_append_only_tables_can_not_be_changed(database_url: str, table: str, ch
     with engine.begin() as connection:
         if table == "transfers":
             for statement in (
-                "INSERT INTO organizations (id, name, slug, created_at) VALUES (1, 'o', 'o', '2026-01-01T00:00:00.000000Z')",
+                (
+                    "INSERT INTO organizations (id, name, slug, created_at) VALUES (1, 'o', 'o', "
+                    "'2026-01-01T00:00:00.000000Z')"
+                ),
                 """INSERT INTO users (id, email, name, organization_id, created_at)
                 VALUES (1, 'e', 'n', 1, '2026-01-01T00:00:00.000000Z')""",
             ):

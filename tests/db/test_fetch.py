@@ -1,4 +1,6 @@
-"""`Database.fetch`: a query from the event loop has the same result as in a transaction, also after a lost connection."""
+"""`Database.fetch`: a query from the event loop has the same result as in a transaction, also after a lost
+connection.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +27,10 @@ NAME_OF = Query(
 )
 BACKEND = Query(select(func.pg_backend_pid()), lambda rows: int(rows[0][0]))
 NAMES = 200
-END_ALL_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+END_ALL_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+    "pg_backend_pid()"
+)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +142,9 @@ def test_a_cancelled_query_does_not_affect_others(url: str) -> None:
 
 
 def test_after_a_lost_connection_the_next_query_opens_another(url: str) -> None:
-    """Another connection shows that a standby took over; the event loop's own may still lead to the old server."""
+    """Another connection shows that a standby took over; the event loop's own may still lead to the old
+    server.
+    """
 
     async def story(database: PostgresqlDatabase) -> None:
         before = await database.fetch(BACKEND)

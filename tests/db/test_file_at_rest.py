@@ -1,4 +1,6 @@
-"""The file of a registry on SQLite: its mode, its lock behind symbolic links, and what is refused at the start."""
+"""The file of a registry on SQLite: its mode, its lock behind symbolic links, and what is refused at the
+start.
+"""
 
 import os
 import sqlite3

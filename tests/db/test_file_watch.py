@@ -1,4 +1,6 @@
-"""The files of an open SQLite database: a change is detected before a write is acknowledged, and damage is reported."""
+"""The files of an open SQLite database: a change is detected before a write is acknowledged, and damage is
+reported.
+"""
 
 # ruff: noqa: ASYNC240 - the event loop of these tests has nothing else to do
 
@@ -304,7 +306,8 @@ def _spoil_index(path: Path) -> None:
     """Write zeros over the root page of an index."""
     with closing(sqlite3.connect(path)) as connection:
         page, size = connection.execute(
-            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'others'"
+            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = "
+            "'others'"
         ).fetchone()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     # In another process: closing the file here would end the locks that SQLite has on it.

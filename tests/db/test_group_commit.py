@@ -1,4 +1,6 @@
-"""SQLite's writer thread: a group of writes is one commit, each write has a savepoint; a full disk, a lock, a failed commit."""
+"""SQLite's writer thread: a group of writes is one commit, each write has a savepoint; a full disk, a lock, a
+failed commit.
+"""
 
 import asyncio
 import sqlite3

@@ -65,7 +65,9 @@ FAULT = ("no_answer", "main does not answer", "The name server does not answer."
 
 @pytest.fixture
 def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, Engine]]:
-    """A registry whose zone is marked as on a primary, and an engine for transactions that the test holds open."""
+    """A registry whose zone is marked as on a primary, and an engine for transactions that the test holds
+    open.
+    """
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
         open_registry(url, postgresql_registry) as registry,
@@ -131,7 +133,9 @@ def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[R
 
 
 def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
-    """PostgreSQL locks the user of a row that the same transaction has changed before, to check the foreign key."""
+    """PostgreSQL locks the user of a row that the same transaction has changed before, to check the foreign
+    key.
+    """
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
@@ -152,7 +156,10 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
 
 
 def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
-    """The sweep processes the longest due names first, the publisher names by their ids. Both lock all names before that."""
+    """The sweep processes the longest due names first, the publisher names by their ids.
+
+    Both lock all names before that.
+    """
     registry, engine = pair
     domain_id = registry.domains[ZONE]
     held = [
@@ -190,7 +197,9 @@ def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engin
 
 @pytest.mark.parametrize("verb", ["change", "registration"])
 def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry, Engine], verb: str) -> None:
-    """The purge waits for the transaction that adds the nameserver, and then sees the nameserver; or the reverse."""
+    """The purge waits for the transaction that adds the nameserver, and then sees the nameserver; or the
+    reverse.
+    """
     registry, engine = pair
     registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
     registry.publish(ZONE)
@@ -361,7 +370,9 @@ def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine],
 
 
 def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry, Engine], coop: Coop) -> None:
-    """The second transaction sees that its user is the only owner, and that the organization has another member."""
+    """The second transaction sees that its user is the only owner, and that the organization has another
+    member.
+    """
     registry, engine = pair
     registry.write(set_role_as_operator, OPERATOR, str(coop.id), "cleo@example.org", "member")
 
@@ -407,7 +418,10 @@ def test_a_rename_and_a_change_of_members_do_not_deadlock(pair: tuple[Registry, 
 
 
 def test_two_members_of_an_own_organization_leave_it_an_owner(pair: tuple[Registry, Engine]) -> None:
-    """An own organization has no account to lock. The next owner must not be the user who is deleted meanwhile."""
+    """An own organization has no account to lock.
+
+    The next owner must not be the user who is deleted meanwhile.
+    """
     registry, engine = pair
     for name in ("cleo", "dan"):
         member = registry.write(add_user, OPERATOR, f"{name}@example.org", name, "ben@example.org")

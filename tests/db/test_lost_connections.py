@@ -1,4 +1,6 @@
-"""The connection to PostgreSQL is lost at every point of a write: the write takes effect once with its answer, or its outcome is unknown."""
+"""The connection to PostgreSQL is lost at every point of a write: the write takes effect once with its
+answer, or its outcome is unknown.
+"""
 
 import asyncio
 from collections.abc import Iterator

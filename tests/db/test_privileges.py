@@ -1,4 +1,6 @@
-"""The roles of `sublet grants` on a real PostgreSQL: the service works with them, and everything else is refused."""
+"""The roles of `sublet grants` on a real PostgreSQL: the service works with them, and everything else is
+refused.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""An address with several hosts: one refuses connections, one is silent, one has a name. Every kind of connection finds the writable one."""
+"""An address with several hosts: one refuses connections, one is silent, one has a name.
+
+Every kind of connection finds the writable one.
+"""
 
 import asyncio
 import socket

@@ -1,7 +1,10 @@
-"""PostgreSQL: many clients insert one unique value at the same time. Each gets a right answer, and no request fails with a fault.
+"""PostgreSQL: many clients insert one unique value at the same time.
 
-docs/locks.md lists the constraints, and which test reaches each. In these tests PostgreSQL refuses values only by the constraints for which
-the page says so, and by each of these at least once: `beside_holder` lets several requests arrive at the constraint before any of them passes.
+Each gets a right answer, and no request fails with a fault.
+
+docs/locks.md lists the constraints, and which test reaches each. In these tests PostgreSQL refuses values
+only by the constraints for which the page says so, and by each of these at least once: `beside_holder` lets
+several requests arrive at the constraint before any of them passes.
 """
 
 import re
@@ -50,7 +53,9 @@ def service(postgresql_server: str) -> Iterator[RunningService]:
 
 @pytest.fixture(autouse=True)
 def refusing(postgresql_server: str) -> Iterator[Callable[[], set[str]]]:
-    """Return the constraints by which PostgreSQL has refused a value in this test, from the log of the server."""
+    """Return the constraints by which PostgreSQL has refused a value in this test, from the log of the
+    server.
+    """
     with psycopg.connect(postgresql_server) as connection:
         row = connection.execute("SHOW data_directory").fetchone()
     assert row is not None
@@ -86,7 +91,9 @@ def count_answers(answers: list[httpx.Response]) -> Counter[int]:
 def beside_holder(
     service: RunningService, hold: str, *sends: Callable[[], list[httpx.Response]]
 ) -> Counter[int]:
-    """Send requests while a transaction holds their unique value. Roll it back when two requests wait for the value at the constraint.
+    """Send requests while a transaction holds their unique value.
+
+    Roll it back when two requests wait for the value at the constraint.
 
     `hold` is the SQL that gives the value to another row.
     """
@@ -264,7 +271,10 @@ def test_a_key_that_another_process_stores_runs_once(
     before = Request("POST", "/support/tickets", ticket, other, {"idempotency-key": "one"})
     assert at_once(service, [before]) == {201: 1}
     user_id = "(SELECT id FROM users WHERE email = '{}')"
-    hold = f"UPDATE idempotency_keys SET user_id = {user_id.format(ada.email)} WHERE user_id = {user_id.format(other.email)}"  # noqa: S608
+    hold = (
+        f"UPDATE idempotency_keys SET user_id = {user_id.format(ada.email)} "  # noqa: S608
+        f"WHERE user_id = {user_id.format(other.email)}"
+    )
     with running_service(service.settings.database_url) as second:
         sends = (lambda: send_at_once(service, keyed), lambda: send_at_once(second, keyed))
         assert set(beside_holder(service, hold, *sends)) <= {201, 409}

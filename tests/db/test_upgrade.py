@@ -1,4 +1,7 @@
-"""A registry of an older schema is upgraded with all its rows. A registry of a development version is refused."""
+"""A registry of an older schema is upgraded with all its rows.
+
+A registry of a development version is refused.
+"""
 
 import json
 import shutil
@@ -106,7 +109,9 @@ def _engine(url: str) -> Engine:
 
 @pytest.mark.parametrize("verb", ["init", "migrate"])
 def test_an_upgrade_names_users_whose_address_is_another_spelling(verb: str, database_url: str) -> None:
-    """Development versions stored addresses as users wrote them, and the upgrade left spellings of another user's address."""
+    """Development versions stored addresses as users wrote them, and the upgrade left spellings of another
+    user's address.
+    """
     ann = prepare(database_url).users["ann"]
     _run(database_url, "UPDATE users SET email = 'ann@example.org.' WHERE id = :id", id=ann)
     done = CliRunner().invoke(app, [verb, "--json"], env={"SUBLET_DATABASE_URL": database_url})

@@ -1,4 +1,6 @@
-"""COMMITs that wait for a stopped synchronous standby: each wait ends, and its answer claims only what is known."""
+"""COMMITs that wait for a stopped synchronous standby: each wait ends, and its answer claims only what is
+known.
+"""
 
 import asyncio
 import threading

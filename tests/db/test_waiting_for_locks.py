@@ -1,6 +1,8 @@
-"""PostgreSQL: for each lock of docs/locks.md, the later of two transactions waits, and then sees what the earlier one has stored.
+"""PostgreSQL: for each lock of docs/locks.md, the later of two transactions waits, and then sees what the
+earlier one has stored.
 
-Locks whose order differed once are tested in `test_lock_order.py`, unique constraints over HTTP in `test_unique_constraints.py`.
+Locks whose order differed once are tested in `test_lock_order.py`, unique constraints over HTTP in
+`test_unique_constraints.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -64,7 +66,9 @@ def engine(registry: Registry) -> Engine:
 
 
 def case(name: str) -> Callable[[Case], Case]:
-    """Add a case: a function that prepares the registry, and returns the earlier and the later transaction."""
+    """Add a case: a function that prepares the registry, and returns the earlier and
+    the later transaction.
+    """
 
     def add(prepare: Case) -> Case:
         CASES[name] = prepare
@@ -209,7 +213,9 @@ def _(_: Registry) -> tuple[Verb, Verb]:
 
 @case("the addresses of name servers")
 def _(registry: Registry) -> tuple[Verb, Verb]:
-    """The later check gets the address after the earlier one, and neither locks half of the other's addresses."""
+    """The later check gets the address after the earlier one, and neither locks half of the other's
+    addresses.
+    """
     return (
         gives(None, lambda tx: claim_addresses(tx, ["9.9.9.9", "8.8.8.8"], books=True)),
         gives(

@@ -45,7 +45,9 @@ class Api:
 
 @dataclass(slots=True)
 class Breaking:
-    """An upstream that takes a request and closes the connection without an answer; it counts them by method."""
+    """An upstream that takes a request and closes the connection without an answer; it
+    counts them by method.
+    """
 
     address: str
     listening: socket.socket

@@ -1,4 +1,6 @@
-"""Codes, links and tokens of mails and sign-ins, sent through the nginx of `deploy/nginx/`: once the mails are sent, no copy is left."""
+"""Codes, links and tokens of mails and sign-ins, sent through the nginx of `deploy/nginx/`: once the mails
+are sent, no copy is left.
+"""
 
 import re
 import subprocess
@@ -55,7 +57,10 @@ class Visitor:
         return found[-1]
 
     def open_link(self, text: str) -> Shown:
-        """Open the link in a mail. The assets of the page get a request with the link as referrer, as from a careless browser."""
+        """Open the link in a mail.
+
+        The assets of the page get a request with the link as referrer, as from a careless browser.
+        """
         (path,) = re.findall(rf"{ORIGIN}(/\S+\?token=\S+)", text)
         page = self.browser.get(path)
         assert page.status == 200, page.text

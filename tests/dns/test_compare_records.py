@@ -400,7 +400,8 @@ OWN_A, OWN_AAAA = (
             (),
             (replace(OWN_A, owner="ns2.zone.example"),),
         ),
-        # Another server outside the zone has no records in it, and a name below a registered name isn't at the apex.
+        # Another server outside the zone has no records in it, and a name below a registered name isn't at
+        # the apex.
         ([Record("zone.example", "NS", 300, "ns.elsewhere.example."), OWN_A], (), (OWN_A,)),
         (
             [OWN_A, Record("ns1.zone.example", "TXT", 300, '"x"')],

@@ -1,6 +1,8 @@
-"""The EDNS, flag and opcode matrix of ISC's DNS compliance tests, and malformed messages, as raw packets to the built-in name server.
+"""The EDNS, flag and opcode matrix of ISC's DNS compliance tests, and malformed messages, as raw packets to
+the built-in name server.
 
-The expected header is compared whole, so an unknown bit that comes back is a failure. What the RFCs leave open follows NSD or Knot.
+The expected header is compared whole, so an unknown bit that comes back is a failure. What the RFCs leave
+open follows NSD or Knot.
 """
 
 import socket
@@ -69,7 +71,9 @@ def with_counts(wire: bytes, *counts: int) -> bytes:
 
 
 class Reply(NamedTuple):
-    """A reply: the header, the question, and the version, extended code and flags of an OPT record at its end."""
+    """A reply: the header, the question, and the version, extended code and flags of an OPT record at its
+    end.
+    """
 
     id: int
     flags: int
@@ -131,7 +135,9 @@ FLAGS = {"none": 0, "DO": DO, "unknown": 0x0040, "all": 0xFFFF}
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("version", [0, 1, 2, 255])
 def test_edns(port: int, version: int, options: bytes, flags: int, over_tcp: bool) -> None:
-    """Options are ignored and not copied, of the flags only DO is copied, and a later version gets BADVERS without an answer."""
+    """Options are ignored and not copied, of the flags only DO is copied, and a later version gets BADVERS
+    without an answer.
+    """
     reply = exchange(port, message(opt(options, version=version, flags=flags)), over_tcp=over_tcp)
     if version == 0:
         assert (reply.id, reply.flags, reply.counts) == (ID, QR | AA, (1, 1, 0, 1))
@@ -237,7 +243,7 @@ MALFORMED = {
     "a pointer to itself": message(name=b"\xc0\x0c"),
     "a pointer forward": message(name=b"\xc0\x20"),
     "an unknown kind of label": message(name=b"\x41a\0"),
-    "a name of 256 octets": message(name=b"\x3f" + b"a" * 63 + (b"\x3f" + b"a" * 63) * 2 + b"\x3e" + b"a" * 62 + b"\0"),
+    "a name of 256 octets": message(name=b"\x3f" + b"a" * 63 + (b"\x3f" + b"a" * 63) * 2 + b"\x3e" + b"a" * 62 + b"\0"),  # noqa: E501
 }  # fmt: skip
 
 

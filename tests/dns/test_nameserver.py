@@ -439,7 +439,9 @@ def test_pipelined_queries_on_one_connection(port: int) -> None:
 
 
 def test_pipelined_queries_are_answered_in_order(port: int) -> None:
-    """Unreadable messages, another opcode, a foreign zone, more queries than are read at once, and a query octet by octet."""
+    """Unreadable messages, another opcode, a foreign zone, more queries than are read at once, and a query
+    octet by octet.
+    """
     queries = [query_wire(f"n{number}.zone.example") for number in range(40)]
     queries[3] = b"\0\x01" + bytes(10)  # no question
     queries[5] = queries[5][:-1]
@@ -468,7 +470,10 @@ def test_pipelined_queries_are_answered_in_order(port: int) -> None:
 
 @pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
 def test_queries_before_a_malformed_message_are_answered(port: int, last: bytes) -> None:
-    """An impossible length or a response ends the connection. Earlier queries are answered, and nothing behind it is read."""
+    """An impossible length or a response ends the connection.
+
+    Earlier queries are answered, and nothing behind it is read.
+    """
     wire = query_wire()
     asked = len(wire).to_bytes(2, "big") + wire
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
@@ -703,7 +708,8 @@ def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
 
 
 def test_unbound_accepts_the_answers(port: int, tmp_path: Path) -> None:
-    """With 0x20 (unbound drops answers whose question has another case) and query name minimisation (RFC 9156).
+    """With 0x20 (unbound drops answers whose question has another case) and query name minimisation (RFC
+    9156).
 
     No referral is followed here: NS records name no port, and a server on port 53 is not a test's to start.
     """
@@ -723,7 +729,8 @@ def resolved(port: int, name: str, rdtype: str) -> Reply:
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        # A resolver answers SERVFAIL if it got no answer in time on a busy machine. No query here should get it.
+        # A resolver answers SERVFAIL if it got no answer in time on a busy machine. No query here should get
+        # it.
         if done.returncode == 0 and "status: SERVFAIL" not in done.stdout:
             return Reply(done.stdout)
         time.sleep(0.1)

@@ -21,7 +21,10 @@ def notify(name: str, rdtype: str = "CDS") -> bytes:
 
 
 def send(*wires: bytes, takes: bool = True) -> tuple[list[str], list[str]]:
-    """Send messages to a name server. Return the codes of its responses, and the children whose check it scheduled."""
+    """Send messages to a name server.
+
+    Return the codes of its responses, and the children whose check it scheduled.
+    """
     acted: list[str] = []
 
     async def on_notify(child: str) -> None:

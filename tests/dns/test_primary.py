@@ -1,4 +1,6 @@
-"""Reading a primary's answers: only answers signed with our key are accepted, and every fault has its cause."""
+"""Reading a primary's answers: only answers signed with our key are accepted, and
+every fault has its cause.
+"""
 
 import asyncio
 import random
@@ -147,7 +149,9 @@ Script = Callable[[dns.message.Message], bytes | None]
 
 
 def served(script: Script, then: Callable[[Primary], object]) -> object:
-    """Run `then` against a server that answers by a script: with bytes without their length; None closes the connection."""
+    """Run `then` against a server that answers by a script: with bytes without their length; None closes the
+    connection.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,4 +1,6 @@
-"""The rule of records accepts what the zone checkers of Knot and BIND accept, except for the listed policy."""
+"""The rule of records accepts what the zone checkers of Knot and BIND accept, except
+for the listed policy.
+"""
 
 from pathlib import Path
 

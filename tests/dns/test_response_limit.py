@@ -106,7 +106,10 @@ COUNT = 10 * RESPONSES_PER_SECOND
     ids=["delegation", "below a delegation", "missing names", "wildcard", "apex", "alias"],
 )
 def test_responses_above_the_limit_are_truncated(names: list[str]) -> None:
-    """Truncated responses say no more than their queries. A new second may begin in between, and allow as many full ones again."""
+    """Truncated responses say no more than their queries.
+
+    A new second may begin in between, and allow as many full ones again.
+    """
     found, counted = replies(names, hosts=[CLIENT] * COUNT)
     truncated = [each for each in found if each[2] & TC]
     assert truncated
@@ -130,7 +133,9 @@ def test_refusals_are_not_limited() -> None:
 
 
 def test_the_limit_over_the_network(request: pytest.FixtureRequest) -> None:
-    """A client at another address gets truncated responses after the limit; loopback and TCP get all responses in full."""
+    """A client at another address gets truncated responses after the limit; loopback and TCP get all
+    responses in full.
+    """
     if runs_outside(request, [SERVER, CLIENT]):
         return
     wire = query(wire_name("foo.zone.example"), 2)

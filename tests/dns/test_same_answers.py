@@ -1,4 +1,6 @@
-"""Random queries to the built-in name server, Knot, NSD and BIND with the same zone: the response code, AA and the answers must be equal."""
+"""Random queries to the built-in name server, Knot, NSD and BIND with the same zone: the response code, AA
+and the answers must be equal.
+"""
 
 import asyncio
 import os
@@ -35,7 +37,7 @@ ZONE = "example.test"
 ADDRESS = "192.0.2.1"
 
 OWNERS: dict[str, list[tuple[str, str]]] = {
-    "": [("TXT", '"apex"'), ("MX", "10 mail.example.test."), ("A", "192.0.2.46"), ("CAA", '0 issue "ca.example"')],
+    "": [("TXT", '"apex"'), ("MX", "10 mail.example.test."), ("A", "192.0.2.46"), ("CAA", '0 issue "ca.example"')],  # noqa: E501
     # delegations: with and without DS, glue of its own and of a sibling, a delegation and other records below
     "foo": [("NS", "ns1.foo.example.test."), ("NS", "ns.outside.example."), ("DS", DS_TEXT)],
     "ns1.foo": [("A", "192.0.2.11"), ("AAAA", "2001:db8::11")],
@@ -49,7 +51,8 @@ OWNERS: dict[str, list[tuple[str, str]]] = {
     "under.ent": [("TXT", '"below nothing"')],
     "a.b.c.d": [("A", "192.0.2.47")],
     "_sip._tcp": [("SRV", "1 2 5060 mail.example.test.")],
-    # wildcards: with names beside and below, a delegation inside, one below an empty non-terminal, one that is an alias
+    # wildcards: with names beside and below, a delegation inside, one below an empty non-terminal, one that
+    # is an alias
     "*.wild": [("TXT", '"any"'), ("MX", "10 mail.example.test.")],
     "there.wild": [("A", "192.0.2.77")],
     "x.y.wild": [("A", "192.0.2.78")],
@@ -58,7 +61,8 @@ OWNERS: dict[str, list[tuple[str, str]]] = {
     "sub.*.star": [("TXT", '"below an asterisk"')],
     "*.alias": [("CNAME", "text.example.test.")],
     "*.lost": [("CNAME", "nowhere.example.test.")],
-    # aliases: to a record, to nothing, to an empty non-terminal, below and at a delegation, outside, in a row, to a wildcard
+    # aliases: to a record, to nothing, to an empty non-terminal, below and at a delegation, outside, in a
+    # row, to a wildcard
     "to-text": [("CNAME", "text.example.test.")],
     "to-nothing": [("CNAME", "nowhere.example.test.")],
     "to-ent": [("CNAME", "ent.example.test.")],
@@ -89,7 +93,10 @@ ANSWERS_NOT_COMPARED = {
 
 
 class Reply(NamedTuple):
-    """What is compared of a reply. `answers` are the records of the answer section; None for ANY and a truncated reply."""
+    """What is compared of a reply.
+
+    `answers` are the records of the answer section; None for ANY and a truncated reply.
+    """
 
     rcode: int
     authoritative: bool
@@ -154,7 +161,10 @@ def ask(asker: socket.socket, wires: Mapping[bytes, bytes]) -> dict[bytes, bytes
 def find_differences(
     servers: Mapping[str, tuple[str, int]], seed: int, records: Sequence[Record], count: int
 ) -> tuple[list[str], Counter[int]]:
-    """Send the same queries to every server. Return those with different answers, and the number of answers by code."""
+    """Send the same queries to every server.
+
+    Return those with different answers, and the number of answers by code.
+    """
     draws = random.Random(seed)  # noqa: S311 - what is asked next, no secret
     codes: Counter[int] = Counter()
     different = []
@@ -223,7 +233,9 @@ def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Regis
 
 
 def draw_records(draws: random.Random, fqdn: str, all_names: Sequence[str]) -> tuple[RecordSetInput, ...]:
-    """Draw the records of a name: addresses, texts, aliases in and out of the zone, wildcards, empty non-terminals."""
+    """Draw the records of a name: addresses, texts, aliases in and out of the zone, wildcards, empty
+    non-terminals.
+    """
     target = draws.choice([f"{draws.choice(PLACES)}{draws.choice(all_names)}.", "www.outside.example."])
     drawn = {
         ("@", "A"): ("8.8.4.4", "8.8.8.8"),

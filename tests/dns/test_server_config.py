@@ -92,7 +92,9 @@ FORBIDDEN: dict[str, Build] = {
     "NSEC3PARAM": lambda message: message.add("@", 0, "NSEC3PARAM", "1 0 50 abcd"),
     "one of two": one_of_two,
 }
-"""Updates that the key must not make. Each server refuses the whole message, even if only one record of it is forbidden."""
+"""Updates that the key must not make. Each server refuses the whole message, even if only one record of it is
+forbidden.
+"""
 
 REFUSED = {
     # If no ACL matches, Knot answers as for an unknown key: unsigned, with the TSIG error BADKEY.

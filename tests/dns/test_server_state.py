@@ -1,4 +1,6 @@
-"""Servers with generated configurations that are killed, frozen, changed by hand and rebuilt; their resolvers and secondaries."""
+"""Servers with generated configurations that are killed, frozen, changed by hand and rebuilt; their resolvers
+and secondaries.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -126,7 +128,8 @@ def test_secondaries_follow(kind: str, tmp_path: Path) -> None:
         secondary("knot", tmp_path / "k", of=first, address=places[1]) as knot,
     ):
         for label in ("foo", "bar", "baz"):
-            # PowerDNS on SQLite: an update that collides with its storing of notifications fails, and must be retried.
+            # PowerDNS on SQLite: an update that collides with its storing of notifications fails, and must be
+            # retried.
             wait_until(partial(is_accepted, first, delegate(label)))
         for follower in (nsd, knot):
             wait_until(partial(same_serial, follower, first))

@@ -1,4 +1,6 @@
-"""Zone transfers: they give the records that dnspython reads, and only completely signed transfers are accepted."""
+"""Zone transfers: they give the records that dnspython reads, and only completely signed transfers are
+accepted.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -24,14 +26,14 @@ ZONE = "zone.example"
 PRIMARY = Primary("main", "192.0.2.1", 53, fresh_key("key"))
 SOA = "@ 300 IN SOA ns1 hostmaster 7 3600 900 604800 300"
 PARTS = [
-    [SOA, "a 300 IN NS NS.Elsewhere.Example.", "a 300 IN DS 2371 13 2 1F987CC6583E92DF0890718C42A1D3B1A1F4B4A6B2D8A1DD09A4C1D7F4D3E5A6"],
-    ["ns1 300 IN AAAA 2001:DB8:0::1", r"od\.d 300 IN TXT \"Case Matters\"", "* 300 IN MX 10 Mail", "B 300 IN NS ns.b"],
+    [SOA, "a 300 IN NS NS.Elsewhere.Example.", "a 300 IN DS 2371 13 2 1F987CC6583E92DF0890718C42A1D3B1A1F4B4A6B2D8A1DD09A4C1D7F4D3E5A6"],  # noqa: E501
+    ["ns1 300 IN AAAA 2001:DB8:0::1", r"od\.d 300 IN TXT \"Case Matters\"", "* 300 IN MX 10 Mail", "B 300 IN NS ns.b"],  # noqa: E501
     ["a 300 IN RRSIG NS 13 3 300 20300101000000 20260101000000 1 zone.example. AAAA", SOA],
 ]  # fmt: skip
 WANTED = {
     Record(ZONE, "SOA", 300, f"ns1.{ZONE}. hostmaster.{ZONE}. 7 3600 900 604800 300"),
     Record(f"a.{ZONE}", "NS", 300, "ns.elsewhere.example."),
-    Record(f"a.{ZONE}", "DS", 300, "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"),
+    Record(f"a.{ZONE}", "DS", 300, "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"),  # noqa: E501
     Record(f"ns1.{ZONE}", "AAAA", 300, "2001:db8::1"),
     Record(rf"od\.d.{ZONE}", "TXT", 300, '"Case Matters"'),
     Record(f"*.{ZONE}", "MX", 300, f"10 Mail.{ZONE}."),

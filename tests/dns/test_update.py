@@ -1,4 +1,6 @@
-"""The form of an UPDATE message by RFC 2136: prerequisites (2.4), then deletions and additions in order (2.5)."""
+"""The form of an UPDATE message by RFC 2136: prerequisites (2.4), then deletions and additions in order
+(2.5).
+"""
 
 import dns.exception
 import dns.message

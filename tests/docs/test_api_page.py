@@ -34,11 +34,15 @@ def examples() -> Iterator[tuple[str, int, str, Any]]:
 
 
 COMPARED = ("error", "code", "field", "status", "kind", "action", "registration_mode", "reason", "price")
-"""Members whose values must be equal; of others only the type, since ids and instants differ from run to run."""
+"""Members whose values must be equal; of others only the type, since ids and instants
+differ from run to run.
+"""
 
 
 def agrees(answer: Any, printed: Any) -> bool:
-    """True if an answer has the members and types that are printed; a printed `"…"` stands for any further members."""
+    """True if an answer has the members and types that are printed; a printed `"…"` stands for any further
+    members.
+    """
     if isinstance(printed, dict):
         named = printed.keys() - {"…"}
         if not isinstance(answer, dict) or not (
@@ -198,7 +202,9 @@ def test_the_examples_get_the_printed_answers(tmp_path: Path) -> None:
 
 
 def update_settings(folder: Path) -> dict[str, str]:
-    """Return the settings with which a service gives update keys, as if another process answered DNS UPDATE."""
+    """Return the settings with which a service gives update keys, as if another
+    process answered DNS UPDATE.
+    """
     file = folder / "update-key"
     file.write_text("0123456789abcdef" * 2)
     return {"update_key_file": str(file), "update_address": "203.0.113.53:53"}
@@ -212,7 +218,9 @@ def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, Prim
 
 
 def asks_as_another(service: RunningService, token: str, command: str) -> tuple[str, str]:
-    """Return the token and the command of an example that another user sends: the receiver of a name, and a user who leaves."""
+    """Return the token and the command of an example that another user sends: the receiver of a name, and a
+    user who leaves.
+    """
     if "/transfers/" in command and ("/accept" in command or "/decline" in command):
         name = f"{'given' if '/accept' in command else 'kept'}.example.test"
         service.register(token, name, confirm=True)

@@ -55,7 +55,9 @@ def examples() -> Iterator[tuple[str, str]]:
 
 
 REFUSED_EXAMPLES = ("zone repair", "subdomain check-ds", "subdomain check-csync", "health resume")
-"""The commands that are refused in a zone on the built-in name server, as that of the examples is, and without automatic DS."""
+"""The commands that are refused in a zone on the built-in name server, as that of the examples is, and
+without automatic DS.
+"""
 
 
 def members(shape: str) -> set[str]:

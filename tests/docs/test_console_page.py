@@ -1,4 +1,6 @@
-"""Each operation has a page of the console and a test, and the pictures of docs/console.md are there and small."""
+"""Each operation has a page of the console and a test, and the pictures of docs/console.md are there and
+small.
+"""
 
 import re
 
@@ -10,8 +12,10 @@ from sublet.web.routes import PAGES
 
 NAMES = [each.name for each in OPERATIONS]
 WITHOUT_A_PAGE = frozenset({"start_device", "poll_device", "get_zone_file", "replace_zone_file"})
-"""Operations of programs that have no browser, whose pages have operations of their own: the page of the person who decides about a device,
-and the page of records, which shows a zone file and its difference before it is stored."""
+"""Operations of programs that have no browser, whose pages have operations of their own: the page of the
+person who decides about a device, and the page of records, which shows a zone file and its difference before
+it is stored.
+"""
 PICTURES_MAX_BYTES = 1_600_000
 
 

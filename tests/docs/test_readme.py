@@ -1,4 +1,6 @@
-"""The commands of "Run it for real" in README.md work, with another prefix and another folder for the database."""
+"""The commands of "Run it for real" in README.md work, with another prefix and another folder for the
+database.
+"""
 
 import os
 import re
@@ -17,7 +19,9 @@ def commands() -> list[str]:
 
 
 def test_the_commands_of_run_it_for_real_make_a_registry(tmp_path: Path) -> None:
-    """Without installing, which tests/supply/test_locks.py tests, and without serving, which needs port 53."""
+    """Without installing, which tests/supply/test_locks.py tests, and without
+    serving, which needs port 53.
+    """
     found = commands()
     assert found[0] == f"python3 -m venv {PREFIX}"
     assert found[-1] == "sublet serve"

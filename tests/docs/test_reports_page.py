@@ -1,4 +1,6 @@
-"""The page of reports is what `make reports` renders from docs/reports.json, and a run's result replaces its last one."""
+"""The page of reports is what `make reports` renders from docs/reports.json, and a run's result replaces its
+last one.
+"""
 
 from pathlib import Path
 

@@ -8,7 +8,8 @@ from sublet.primaries.primary import CAUSES
 
 ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(
-    r'(?:Violation\(|\bFault\(|yield_violations\(\s*tx,|yield)\s*\(?\s*"([a-z_]+)"|\("([a-z_]+)", [a-z]+_problem\('
+    r'(?:Violation\(|\bFault\(|yield_violations\(\s*tx,|yield)\s*\(?\s*"([a-z_]+)"|\("([a-z_]+)", '
+    r"[a-z]+_problem\("
 )
 
 

@@ -1,4 +1,6 @@
-"""docs/tutorial.md: its commands print what it says, its refusals are those of the service, and its buttons are on the pages."""
+"""docs/tutorial.md: its commands print what it says, its refusals are those of the service, and its buttons
+are on the pages.
+"""
 
 import re
 import subprocess
@@ -158,7 +160,9 @@ PLACES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "Third way: a script or an agent": (("/tokens", {}), ("/tokens/new", {})),
     "Go on": ((f"/names/{FQDN}", {}),),
 }
-"""The pages that the reader of a section sees, each with the fields of the form that is sent from it, if there is one."""
+"""The pages that the reader of a section sees, each with the fields of the form that is sent from it, if
+there is one.
+"""
 
 
 @pytest.mark.parametrize("heading", PLACES)

@@ -1,4 +1,6 @@
-"""What a stranger does: clone, install as the README says, start, and paste the lines that the demo prints."""
+"""What a stranger does: clone, install as the README says, start, and paste the lines
+that the demo prints.
+"""
 
 import json
 import os
@@ -73,7 +75,10 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 @pytest.mark.whole
 def test_the_installed_package_is_complete(clone: Clone, tmp_path: Path) -> None:
     """Installed, not linked: code and migrations come from site-packages, from any folder."""
-    code = "import sublet, sublet.migrations.versions.v0022_schema as m; print(sublet.__file__); print(m.__file__)"
+    code = (
+        "import sublet, sublet.migrations.versions.v0022_schema as m; print(sublet.__file__); "
+        "print(m.__file__)"
+    )
     where = clone.run("python", "-c", code, cwd=tmp_path).stdout.split()
     assert len(where) == 2
     assert all(Path(each).is_relative_to(clone.programs.parent / "lib") for each in where)
@@ -142,7 +147,9 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 
 def lines_to_paste(printed: str) -> list[str]:
-    """Return the commands among what the demo prints: the lines that are set in, without those that explain."""
+    """Return the commands among what the demo prints: the lines that are set in,
+    without those that explain.
+    """
     indented = [line.strip() for line in printed.splitlines() if line.startswith("  ")]
     return [line for line in indented if line and not line.startswith("#")]
 

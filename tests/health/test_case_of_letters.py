@@ -1,4 +1,6 @@
-"""Servers that echo the question in another case than it was asked: resolvers use their answers, so checks do too."""
+"""Servers that echo the question in another case than it was asked: resolvers use their answers, so checks do
+too.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""No nameserver gets more queries than its limit, for any number of names and workers, and a tarpit delays no other name."""
+"""No nameserver gets more queries than its limit, for any number of names and workers, and a tarpit delays no
+other name.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -75,7 +77,9 @@ def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: 
 
 
 async def _check_with_another_worker(service: RunningService, ada: Any) -> dict[str, Any]:
-    """Run a second worker beside that of the service until every name was checked; return the health of each."""
+    """Run a second worker beside that of the service until every name was checked;
+    return the health of each.
+    """
     database = open_database(service.settings.database_url, service.clock)
     keeper = HealthKeeper(database, Checker(service.settings, database))
     running = asyncio.create_task(keeper.run())

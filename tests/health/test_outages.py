@@ -1,4 +1,7 @@
-"""Outages of the registry make no name broken. Three days of each, with mails and removals: `tests/long/health/outages.py`."""
+"""Outages of the registry make no name broken.
+
+Three days of each, with mails and removals: `tests/long/health/outages.py`.
+"""
 
 import asyncio
 from contextlib import ExitStack
@@ -31,7 +34,10 @@ CHOSEN = share(("udp", "elsewhere", "misanchored"), whole=OUTAGES)
 def test_an_outage_of_the_registry_is_no_fault_of_a_name(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """First checks and later ones: a check has no memory. Without `health_root_hints`, the resolver names the root servers."""
+    """First checks and later ones: a check has no memory.
+
+    Without `health_root_hints`, the resolver names the root servers.
+    """
     place = outage_world()
     if runs_outside(request, place.world.addresses, 300):
         return

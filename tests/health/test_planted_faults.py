@@ -79,7 +79,9 @@ def _compare(cases: Sequence[Planted], reports: Sequence[Report], without: Colle
 
 
 def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
-    """A service checks planned delegations, refuses broken ones if the platform domain requires it, and checks published ones."""
+    """A service checks planned delegations, refuses broken ones if the platform domain requires it, and
+    checks published ones.
+    """
     settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 10_000}
     with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
         ada = service.add_user()
@@ -151,7 +153,9 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
 
 
 def _check_aliases(service: RunningService, user: Registrant) -> None:
-    """A CNAME to a host that doesn't exist is found, also at the end of a chain; one to a host without addresses exists."""
+    """A CNAME to a host that doesn't exist is found, also at the end of a chain; one to a host without
+    addresses exists.
+    """
     service.operator("domain", "edit", PARENT_DOMAIN, "--records", "on", "--delegation-check", "off")
     fqdn, path = f"site.{PARENT_DOMAIN}", f"/subdomains/site.{PARENT_DOMAIN}"
     hosts = {

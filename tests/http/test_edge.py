@@ -1,4 +1,6 @@
-"""The order of checks, the envelope of every answer and repeated requests, over a socket to the whole service."""
+"""The order of checks, the envelope of every answer and repeated requests, over a socket to the whole
+service.
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""GET /me/export: it comes in parts, complete, and doesn't hold up the event loop; a part that fails is counted and logged."""
+"""GET /me/export: it comes in parts, complete, and doesn't hold up the event loop; a part that fails is
+counted and logged.
+"""
 
 import asyncio
 import json
@@ -39,7 +41,10 @@ HELD_UP_SECONDS = share(0.5, whole=0.05)
 TRIES = 4
 """How often it is measured: on a busy machine a measurement may be wrong by chance."""
 PART_BYTES_MAX = 2**20
-_NUMBERS = "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :names) "
+_NUMBERS = (
+    "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < "
+    ":names) "
+)
 
 
 def add_names(tx: Tx) -> None:

@@ -1,4 +1,7 @@
-"""Heads of requests, octet by octet: what the parser and the API refuse. What the proxy refuses: tests/contract/test_hostile_http.py."""
+"""Heads of requests, octet by octet: what the parser and the API refuse.
+
+What the proxy refuses: tests/contract/test_hostile_http.py.
+"""
 
 import json
 from collections.abc import Iterator
@@ -55,7 +58,7 @@ HOSTS_TAKEN = [
 ]
 MALFORMED = {
     "HTTP/0.9": b"GET /api/v1/me\r\n\r\n",
-    "chunks in HTTP/1.0": b"POST /api/v1/me HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks in HTTP/1.0": b"POST /api/v1/me HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",  # noqa: E501
     "two slashes": b"GET //api/v1/me HTTP/1.1\r\nHost: a\r\n\r\n",
     "two slashes inside": b"GET /api/v1//me?q=1 HTTP/1.1\r\nHost: a\r\n\r\n",
     "NUL": b"GET /api/v1/subdomains/x%00 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -78,11 +81,11 @@ NOT_HTTP = {
     "two lengths": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
     "one length twice": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
     "a list of lengths": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\nx",
-    "a length and chunks": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunks and a length": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+    "a length and chunks": b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",  # noqa: E501
+    "chunks and a length": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",  # noqa: E501
     "chunks, then none": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
     b"Transfer-Encoding: identity\r\n\r\n0\r\n\r\n",
-    "chunks after a control": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    "chunks after a control": b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",  # noqa: E501
     "bare LF": b"GET / HTTP/1.1\nHost: a\n\n",
     "bare LF after the request line": b"GET / HTTP/1.1\nHost: a\r\n\r\n",
     "bare LF after a field": b"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n",

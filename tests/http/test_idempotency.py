@@ -1,4 +1,6 @@
-"""`Idempotency-Key` where two processes share a database: the effect comes once, on SQLite and on PostgreSQL."""
+"""`Idempotency-Key` where two processes share a database: the effect comes once, on
+SQLite and on PostgreSQL.
+"""
 
 import asyncio
 import threading
@@ -61,7 +63,9 @@ def call(context: Context, key: str | None = "key", body: str = "a") -> Call[Non
 
 
 class Verb:
-    """A verb that counts how often it ran to its end in a transaction that was kept, as far as it can know."""
+    """A verb that counts how often it ran to its end in a transaction that was kept,
+    as far as it can know.
+    """
 
     def __init__(self, seconds: float = 0) -> None:
         self.runs = 0

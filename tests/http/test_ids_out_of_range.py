@@ -1,4 +1,6 @@
-"""Ids that no row can have, in every path, query and body of the API and the console: refused, and never a fault."""
+"""Ids that no row can have, in every path, query and body of the API and the console: refused, and never a
+fault.
+"""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""Requests that are built to take long don't hold up other clients: their time beside that of harmless requests of the same size."""
+"""Requests that are built to take long don't hold up other clients: their time beside that of harmless
+requests of the same size.
+"""
 
 import select
 import socket
@@ -41,8 +43,8 @@ def head(token: str, *fields: str) -> bytes:
 
 
 def another_waits(service: RunningService, ada: Registrant, octets: bytes) -> float:
-    """Return how many seconds another client waits at most for an answer, from when these octets are sent to when they are
-    answered: the median of some rounds.
+    """Return how many seconds another client waits at most for an answer, from when these octets are sent to
+    when they are answered: the median of some rounds.
     """
     url = urlsplit(service.base_url)
     slowest = []

@@ -1,4 +1,6 @@
-"""The documents say what the code does: the OpenAPI document from the route table, and the page from the document."""
+"""The documents say what the code does: the OpenAPI document from the route table, and the page from the
+document.
+"""
 
 import json
 import re

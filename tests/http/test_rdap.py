@@ -1,4 +1,6 @@
-"""RDAP: each object and state, what looks alike, errors, conditional requests, hostile requests, and no personal data (docs/rdap.md)."""
+"""RDAP: each object and state, what looks alike, errors, conditional requests, hostile requests, and no
+personal data (docs/rdap.md).
+"""
 
 import random
 import re
@@ -116,7 +118,9 @@ def test_of_a_name_that_not_everyone_sees_only_the_delegation_is_published(world
 
 
 def test_names_that_the_dns_does_not_have_look_alike(world: RdapWorld) -> None:
-    """In the trash, cooling off, reserved, blocked, unregistered, not delegated below a hidden or restricted domain, a platform domain."""
+    """In the trash, cooling off, reserved, blocked, unregistered, not delegated below a hidden or restricted
+    domain, a platform domain.
+    """
     answers = {name: world.get(f"domain/{name}") for name in world.alike}
     assert {each.status_code for each in answers.values()} == {404}
     check_answer("error", answers["free.example.test"].json())

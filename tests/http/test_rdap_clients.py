@@ -1,4 +1,6 @@
-"""Clients of RDAP read the answers in every state: whoisit (Python) and rdapper (Node.js), with a bootstrap that has this server."""
+"""Clients of RDAP read the answers in every state: whoisit (Python) and rdapper (Node.js), with a bootstrap
+that has this server.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""The octets of a body: what RFC 8259 doesn't allow, or the database can't keep, is refused; never a fault."""
+"""The octets of a body: what RFC 8259 doesn't allow, or the database can't keep, is
+refused; never a fault.
+"""
 
 import asyncio
 import contextlib

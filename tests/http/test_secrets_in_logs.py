@@ -1,4 +1,6 @@
-"""A token that comes with a request, wherever it stands there, gets into no log, no metric and no row of the audit."""
+"""A token that comes with a request, wherever it stands there, gets into no log, no metric and no row of the
+audit.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""The headers that every answer has: of endpoints, refusals, pages and faults. Refusals by nginx: tests/contract/test_hostile_http.py."""
+"""The headers that every answer has: of endpoints, refusals, pages and faults.
+
+Refusals by nginx: tests/contract/test_hostile_http.py.
+"""
 
 import asyncio
 import re
@@ -32,7 +35,9 @@ def ada(service: RunningService) -> Registrant:
 
 
 def assert_secured(headers: httpx.Headers, *, but: tuple[str, ...] = ()) -> None:
-    """Require each header once, with its value (but for those that have values of their own), and none that opens it to other origins."""
+    """Require each header once, with its value (but for those that have values of their own), and none that
+    opens it to other origins.
+    """
     for name, value in SECURITY_HEADERS.items():
         assert len(headers.get_list(name)) == 1, name
         if name not in but:
@@ -52,7 +57,9 @@ def test_the_headers_have_the_documented_values() -> None:
 
 @pytest.mark.parametrize("endpoint", API_OPERATIONS, ids=lambda endpoint: endpoint.name)
 def test_every_endpoint_sends_the_headers(service: RunningService, ada: Registrant, endpoint: object) -> None:
-    """With a token and without, as an answer or a refusal; and to a page of another origin, which is told nothing of CORS."""
+    """With a token and without, as an answer or a refusal; and to a page of another origin, which is told
+    nothing of CORS.
+    """
     method, path = endpoint.method, endpoint.path  # type: ignore[attr-defined]
     path = path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")
     for who in (ada, None):

@@ -42,7 +42,10 @@ class Clock:
 
 
 class Processes:
-    """The rate limiters of several processes with one database. Each has connections of its own; the test sets their clock."""
+    """The rate limiters of several processes with one database.
+
+    Each has connections of its own; the test sets their clock.
+    """
 
     def __init__(self, url: str, count: int, **chosen: int) -> None:
         settings = Settings(database_url=url, **chosen)  # type: ignore[arg-type]
@@ -60,7 +63,9 @@ class Processes:
         return sum([(await self.take(process, policy, key)).allowed for process in order])
 
     async def minute_passes(self, seconds: float = WINDOW_SECONDS) -> None:
-        """Advance the processes' clock, and end the database's windows earlier, because its clock can't be moved."""
+        """Advance the processes' clock, and end the database's windows earlier, because its clock can't be
+        moved.
+        """
         self.clock.now += seconds
 
         def earlier(tx: Tx) -> None:
@@ -108,7 +113,9 @@ def test_requests_in_turn_at_several_processes_reach_the_limit(url: str, limit: 
 
 
 def test_a_process_strands_at_most_its_reservation(url: str) -> None:
-    """After a change to another process, the first process keeps only what it has reserved and not counted."""
+    """After a change to another process, the first process keeps only what it has
+    reserved and not counted.
+    """
 
     async def story() -> tuple[int, int]:
         async with opened(url, 2, rate_limit_write_per_minute=120) as some:
@@ -234,7 +241,10 @@ def test_expired_windows_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_request_without_the_database_is_refused_and_not_counted(url: str, postgresql_server: str) -> None:
-    """Without the database a request is refused. The unreserved part of the window is available afterwards."""
+    """Without the database a request is refused.
+
+    The unreserved part of the window is available afterwards.
+    """
     name = url.rpartition("/")[2]
 
     def reachable(allowed: str) -> None:

@@ -1,4 +1,6 @@
-"""A database that went back to before a change, while its request waited for the DNS: not acknowledged, and not a fault."""
+"""A database that went back to before a change, while its request waited for the DNS: not acknowledged, and
+not a fault.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -24,7 +26,9 @@ def outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
 
 @pytest.mark.sqlite_only
 def test_a_change_lost_before_its_answer_is_not_acknowledged(outage: Outage) -> None:
-    """As when a standby takes over that the primary didn't wait for: what the one had committed the other never had."""
+    """As when a standby takes over that the primary didn't wait for: what the one had committed the other
+    never had.
+    """
     service = outage.service
     ada = service.add_user()
     path = service.settings.database_url.removeprefix("sqlite:///")
@@ -46,14 +50,17 @@ def test_a_change_lost_before_its_answer_is_not_acknowledged(outage: Outage) -> 
 def _last_rows(database: sqlite3.Connection) -> dict[str, int]:
     """Return the number of the last row of each table that has numbered ones."""
     tables = database.execute(
-        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT wr AND name NOT LIKE 'sqlite_%'"
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT wr AND name "
+        "NOT LIKE 'sqlite_%'"
     ).fetchall()
     count = "SELECT coalesce(max(rowid), 0) FROM {}"
     return {name: database.execute(count.format(name)).fetchone()[0] for (name,) in tables}
 
 
 def _forget_rows_after(database: sqlite3.Connection, last_rows: dict[str, int]) -> None:
-    """Remove what was added since, past the guards of the tables: an SQLite connection looks at no foreign keys by itself."""
+    """Remove what was added since, past the guards of the tables: an SQLite connection looks at no foreign
+    keys by itself.
+    """
     database.execute("BEGIN IMMEDIATE")
     triggers = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:

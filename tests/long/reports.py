@@ -1,4 +1,6 @@
-"""The results of long runs: each trial saves its own in docs/reports.json, and `make reports` renders docs/reports.md."""
+"""The results of long runs: each trial saves its own in docs/reports.json, and `make reports` renders
+docs/reports.md.
+"""
 
 import json
 import platform
@@ -19,7 +21,7 @@ HEAD = """# Reports of long runs
 The latest result of each long run, with its commit and date. Each run saves its own result in `docs/reports.json`; `make reports`
 renders this page from it. Times are of machines with two cores that ran everything: the service, the databases, the name
 servers and the clients. How fast the service is: [performance.md](performance.md).
-"""
+"""  # noqa: E501
 VERSIONS = {
     "knot": ("knotd", "-V"),
     "bind": ("named", "-v"),
@@ -29,7 +31,8 @@ VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run: `about` describes the run, `lines` are its figures, `versions` those of the programs it used.
+    """The result of a run: `about` describes the run, `lines` are its figures, `versions` those of the
+    programs it used.
 
     Reports with the same title share a section of the page.
     """
@@ -58,7 +61,8 @@ def save_report(
     lines: Iterable[str],
     programs: Iterable[str] = (),
 ) -> None:
-    """Store a run's result in `folder`/reports.json, in place of an older one of this name, and render the page.
+    """Store a run's result in `folder`/reports.json, in place of an older one of this name, and render the
+    page.
 
     `programs` are the databases and name servers that it used: `postgresql`, `knot`, `bind`, `powerdns`.
     """

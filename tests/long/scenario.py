@@ -33,7 +33,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The figures of a trial that found no violation, one line or several; `late` names a promise of time that was missed."""
+    """The figures of a trial that found no violation, one line or several; `late` names a promise of time
+    that was missed.
+    """
 
     told: str
     late: str = ""

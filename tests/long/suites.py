@@ -110,7 +110,10 @@ class Result:
             command=f"make {self.suite} ONLY='{self.name}'",
             about=self.scenario.about,
             lines=[
-                f"{self.state}: {self.count:,} in {self.seconds:,.0f} s, seed {self.seed}, load {self.load:.1f} on {os.cpu_count()} cores",
+                (
+                    f"{self.state}: {self.count:,} in {self.seconds:,.0f} s, seed {self.seed}, load "
+                    f"{self.load:.1f} on {os.cpu_count()} cores"
+                ),
                 *self.lines,
             ],
             programs=[

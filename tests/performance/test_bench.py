@@ -1,4 +1,6 @@
-"""The benchmark itself: small runs of each part write their results, and the table says what misses its bound."""
+"""The benchmark itself: small runs of each part write their results, and the table says what misses its
+bound.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Fixtures of the tests on real primaries: a service on each kind of primary, and a registrant. A file may define its own `on`."""
+"""Fixtures of the tests on real primaries: a service on each kind of primary, and a registrant.
+
+A file may define its own `on`.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,6 @@
-"""The number of names in a message to a primary: all waiting names, up to the maximum in the settings of this primary."""
+"""The number of names in a message to a primary: all waiting names, up to the maximum in the settings of this
+primary.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

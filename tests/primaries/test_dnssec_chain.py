@@ -1,4 +1,6 @@
-"""A complete chain of trust: the platform zone's key is the resolver's trust anchor, and a registered DS record leads to a child zone."""
+"""A complete chain of trust: the platform zone's key is the resolver's trust anchor, and a registered DS
+record leads to a child zone.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -34,7 +36,9 @@ class Chain:
     """True if the resolver can find the child only by its glue."""
 
     def members(self, *ds_records: object) -> dict[str, object]:
-        """Return the members of the child owner's request: its nameserver with its address, and these DS records."""
+        """Return the members of the child owner's request: its nameserver with its address, and these DS
+        records.
+        """
         host = f"ns1.{self.child.zone}"
         glue = {"host": host, "ipv4": IPV4}
         if ":" in self.child.address:
@@ -51,7 +55,9 @@ class Chain:
         )
 
     def seen(self, name: str = "", rdtype: str = "SOA") -> tuple[str, bool]:
-        """Return the answer of a validating resolver with an empty cache for a name, by default the child's apex: code and AD flag."""
+        """Return the answer of a validating resolver with an empty cache for a name, by default the child's
+        apex: code and AD flag.
+        """
         parent = self.on.primary
         stubs = {parent.zone: (parent.address, parent.port)}
         if not self.is_led_by_glue:

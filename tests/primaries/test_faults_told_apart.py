@@ -1,4 +1,6 @@
-"""The faults of a primary are distinguished: by a cause for the operator and a sentence for the user; publishing recovers without help."""
+"""The faults of a primary are distinguished: by a cause for the operator and a sentence for the user;
+publishing recovers without help.
+"""
 
 import time
 from collections.abc import Iterator

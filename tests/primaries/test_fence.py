@@ -1,4 +1,6 @@
-"""An update that counted as lost and arrives after a newer one changes nothing; broken twins fail the tests."""
+"""An update that counted as lost and arrives after a newer one changes nothing; broken
+twins fail the tests.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +59,10 @@ def _through_proxy(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
 
 
 def _late_update(on: ServiceOn, ada: Registrant, proxy: DnsProxy) -> dns.rcode.Rcode:
-    """Hold an update, let a newer one be applied, then deliver the older one. Return the server's answer to it."""
+    """Hold an update, let a newer one be applied, then deliver the older one.
+
+    Return the server's answer to it.
+    """
     register_names(on, ada)
     wait_until(lambda: _is_active(on, ada))
     proxy.hold_next_update()
@@ -130,7 +135,10 @@ def test_without_the_read_back_a_partly_applied_update_is_active(
 
 
 def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Publish four nameservers on a BIND that keeps two of them and answers NOERROR. Return True if the name is shown as active."""
+    """Publish four nameservers on a BIND that keeps two of them and answers NOERROR.
+
+    Return True if the name is shown as active.
+    """
     with impatient_service("bind", folder, monkeypatch) as (on, ada):
         register_names(on, ada)
         server = on.primary

@@ -1,4 +1,6 @@
-"""SIGKILL a primary under load, and the service at each point of publishing: no acknowledged write is lost."""
+"""SIGKILL a primary under load, and the service at each point of publishing: no
+acknowledged write is lost.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""A name that a server refuses, or applies only partly, delays no other name; a zone that refuses everything gets few updates."""
+"""A name that a server refuses, or applies only partly, delays no other name; a zone that refuses everything
+gets few updates.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,7 +77,8 @@ def test_a_refused_name_does_not_delay_the_others(on: ServiceOn, ada: Registrant
             if fqdn != bad:
                 wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
         wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED, HEALED_SECONDS)
-        # Of 16: five refused updates, each with a probe, and four accepted halves. The last one may be repeated.
+        # Of 16: five refused updates, each with a probe, and four accepted halves. The last one may be
+        # repeated.
         assert len(updates.records) <= 20, updates.records
         wait_until(lambda: state(on).problem is None)
         assert not {record for record in on.records() if record[0] == bad}

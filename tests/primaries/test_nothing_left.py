@@ -1,4 +1,6 @@
-"""After any changes of a delegation, no old record is left at or below its name: a random walk on every name server."""
+"""After any changes of a delegation, no old record is left at or below its name: a random walk on every name
+server.
+"""
 
 import random
 from collections.abc import Iterator
@@ -37,7 +39,9 @@ class Walker:
         return self.wanted if self.state == "held" else set()
 
     def draw(self, luck: random.Random, *, beside_neighbour: bool) -> dict[str, object]:
-        """Draw a delegation for a request, and store its expected records; a nameserver needs a registered name above it."""
+        """Draw a delegation for a request, and store its expected records; a nameserver needs a registered
+        name above it.
+        """
         own = luck.sample([f"{label}.{self.name}" for label in LABELS], luck.randint(0, 3))
         below = [f"ns1.{self.neighbour}"] if beside_neighbour else []
         others = luck.sample(["ns.provider.example", *below, "ns2.provider.example"], 2)

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Zone:
-    """A service with its zone on a primary, whose state is on a small disk, and on a secondary of each kind."""
+    """A service with its zone on a primary, whose state is on a small disk, and on a
+    secondary of each kind.
+    """
 
     on: ServiceOn
     secondaries: dict[str, NameServerProcess]
@@ -60,7 +62,10 @@ class Zone:
 
 
 def _delegates(server: NameServerProcess, fqdn: str) -> bool:
-    """Return True if a server refers to the nameservers of a name. A server that starts may close connections."""
+    """Return True if a server refers to the nameservers of a name.
+
+    A server that starts may close connections.
+    """
     try:
         reply = server.ask(fqdn, "NS")
     except (OSError, EOFError, dns.exception.DNSException):
@@ -122,7 +127,9 @@ def test_no_change_is_lost_by_restarts_and_a_full_disk(zone: Zone) -> None:
 def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     zone: Zone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
-    """If few changes are lost, the repair reaches serials that the secondaries have stored with other records."""
+    """If few changes are lost, the repair reaches serials that the secondaries have stored with other
+    records.
+    """
     check_often(monkeypatch)
     zone.wait_until_served(zone.register())
     primary = zone.on.primary

@@ -1,4 +1,6 @@
-"""Records of names on each kind of primary: published, changed, repaired after a change by hand, and removed."""
+"""Records of names on each kind of primary: published, changed, repaired after a change
+by hand, and removed.
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping

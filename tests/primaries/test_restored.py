@@ -1,4 +1,6 @@
-"""A registry restored from a backup that is older than its zone on a primary: newer names survive and are listed."""
+"""A registry restored from a backup that is older than its zone on a primary: newer names survive and are
+listed.
+"""
 
 from pathlib import Path
 

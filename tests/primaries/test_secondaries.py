@@ -1,4 +1,6 @@
-"""Secondaries follow the primary by NOTIFY and transfer: each name server of the zone serves what the API shows."""
+"""Secondaries follow the primary by NOTIFY and transfer: each name server of the zone serves what the API
+shows.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -53,7 +55,10 @@ def all_servers(
 
 
 def referral(server: NameServerProcess, name: str) -> set[tuple[str, str, str]] | None:
-    """Return a server's records of a name without signatures: none if the name doesn't exist. None if the server has no zone yet."""
+    """Return a server's records of a name without signatures: none if the name doesn't exist.
+
+    None if the server has no zone yet.
+    """
     reply = server.ask(name, "A", want_dnssec=True)
     if reply.rcode() == dns.rcode.SERVFAIL:
         return None
@@ -146,7 +151,10 @@ def test_the_answer_to_a_change_counts_the_servers_that_have_it(tmp_path: Path) 
         ada = on.service.add_user()
 
         def change(name: str) -> tuple[str, int, int, bool]:
-            """Set the stored delegation again, which changes nothing. Return the status, the servers, those with the change, and a warning."""
+            """Set the stored delegation again, which changes nothing.
+
+            Return the status, the servers, those with the change, and a warning.
+            """
             body = {"nameservers": ["ns.provider.example"]}
             answer = on.service.call(ada, "PUT", f"/subdomains/{name}/nameservers", body).json()
             shape = answer["provisioning"]

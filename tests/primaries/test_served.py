@@ -1,4 +1,6 @@
-"""GET …/delegation on real servers: a primary of each kind with a secondary; agreement, hand edits, servers that hang or are behind."""
+"""GET …/delegation on real servers: a primary of each kind with a secondary; agreement, hand edits, servers
+that hang or are behind.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -128,7 +130,8 @@ def test_a_frozen_primary_and_a_secondary_behind_it(pair: Pair) -> None:
     pair.secondary.start()
     behind = pair.wait_for(None, False)
     assert behind["servers"][1]["difference"] == (
-        f"Not in the stored delegation: DS {DS.lower()}. The server's zone has the serial {behind['servers'][1]['serial']}, but the "
+        f"Not in the stored delegation: DS {DS.lower()}. The server's zone has the serial "
+        f"{behind['servers'][1]['serial']}, but the "
         f"last change has {serial}, so the change has not reached the server yet."
     )
     pair.primary.thaw()

@@ -1,4 +1,6 @@
-"""What resolvers get of our zones: each fault at the parent, in the signatures or on a secondary is found, and no other."""
+"""What resolvers get of our zones: each fault at the parent, in the signatures or on a secondary is found,
+and no other.
+"""
 
 import json
 from collections.abc import Callable
@@ -43,7 +45,9 @@ EXPIRED = SIGNED_LONG_AGO | {"signed_until": -2 * DAY}
 
 @dataclass(frozen=True)
 class Case:
-    """A platform domain with a fault: changes of its zone on both servers, and of the secondary's copy, and what the parent has."""
+    """A platform domain with a fault: changes of its zone on both servers, and of the secondary's copy, and
+    what the parent has.
+    """
 
     label: str
     causes: frozenset[str] = frozenset()

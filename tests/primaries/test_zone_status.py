@@ -1,4 +1,6 @@
-"""`sublet zone status` and the metrics of a zone on a real primary: without problems, and with each problem."""
+"""`sublet zone status` and the metrics of a zone on a real primary: without problems,
+and with each problem.
+"""
 
 import asyncio
 import itertools
@@ -304,7 +306,9 @@ def test_waiting_names_are_counted(site: Site) -> None:
 def test_a_publication_during_the_status_is_not_reported_as_foreign(
     kept_site: Site, moments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name is published between the reads of the database and of the fence; the new fence is not a foreign change."""
+    """A name is published between the reads of the database and of the fence; the new fence is not a foreign
+    change.
+    """
     service = kept_site.on.service
     token = service.issue_token("ada@example.org")
     numbers = itertools.count()

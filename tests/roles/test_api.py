@@ -110,14 +110,17 @@ def test_an_address_in_use_is_reported(roles: Apart, api: RoleProcess) -> None:
 def test_a_stopping_api_refuses_connections_and_loses_no_request(
     roles: Apart, api: RoleProcess, number: signal.Signals
 ) -> None:
-    """Clients that connect while the processes drain are refused: a queue without a reader would let them wait in vain."""
+    """Clients that connect while the processes drain are refused: a queue without a reader would let them
+    wait in vain.
+    """
     children = api.children()
     token = roles.service.add_user(f"{number.name}@example.org").token
     with hammering(f"{roles.service.base_url}/me", token) as hammer:
         hammer.wait_for_more(20)
         assert api.end(number) == 0
         wait_until(lambda: bool(hammer.failures), 60)
-    # A connection that waits in the listening socket's queue when that closes is reset; no process has read its request.
+    # A connection that waits in the listening socket's queue when that closes is reset; no process has read
+    # its request.
     kinds = {each.partition("(")[0] for each in hammer.failures}
     assert kinds <= {"ConnectionRefusedError", "ConnectionResetError"}
     assert not any(is_running(pid) for pid in children)
@@ -181,7 +184,9 @@ def test_a_role_without_a_schema_is_refused(postgresql_server: str, role: str) -
 
 
 def test_connections_are_refused_before_a_process_is_ready() -> None:
-    """The address is bound at once, but connections are refused until a process serves: clients then try another host."""
+    """The address is bound at once, but connections are refused until a process serves: clients then try
+    another host.
+    """
     settings = Settings(http_listen="127.0.0.1:0")
     with closing(api_socket(settings, listens=False)) as taken:
         with pytest.raises(ConnectionRefusedError):

@@ -1,4 +1,6 @@
-"""`sublet serve` on a damaged SQLite file: it is found in the background, writes are refused, and reads go on."""
+"""`sublet serve` on a damaged SQLite file: it is found in the background, writes are refused, and reads go
+on.
+"""
 
 import sqlite3
 from contextlib import closing
@@ -48,7 +50,8 @@ def _spoil(path: Path, table: str) -> None:
     """Write zeros over the root page of an index of a table; no connection may be open."""
     with closing(sqlite3.connect(path)) as connection:
         page, size = connection.execute(
-            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE type = 'index' AND tbl_name = ?",
+            "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE type = "
+            "'index' AND tbl_name = ?",
             (table,),
         ).fetchone()
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

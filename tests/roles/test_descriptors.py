@@ -1,4 +1,6 @@
-"""A process may have as many connections open as its settings say, within the system's limit of open files."""
+"""A process may have as many connections open as its settings say, within the
+system's limit of open files.
+"""
 
 import subprocess
 import sys

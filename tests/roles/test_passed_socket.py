@@ -1,4 +1,6 @@
-"""A socket that outlives the process: passed as by systemd, with the notification that the process is ready."""
+"""A socket that outlives the process: passed as by systemd, with the notification that
+the process is ready.
+"""
 
 import os
 import signal

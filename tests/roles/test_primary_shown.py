@@ -1,4 +1,6 @@
-"""`/readyz` and `sublet status` on PostgreSQL: which server is the primary, and whether a commit waits for a standby."""
+"""`/readyz` and `sublet status` on PostgreSQL: which server is the primary, and whether a commit waits for a
+standby.
+"""
 
 import tempfile
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""A revoked token or suspended user is refused by every process from the next request on, also where its row is remembered."""
+"""A revoked token or suspended user is refused by every process from the next request on, also where its row
+is remembered.
+"""
 
 from pathlib import Path
 

@@ -19,7 +19,9 @@ IGNORES_TERM = 'trap "" TERM; printf ready >&"$0"; while :; do sleep 0.05; done'
 
 
 class Scripts:
-    """Starts one shell script after the other, each with its channel as descriptor `$0`; None: it can't be started."""
+    """Starts one shell script after the other, each with its channel as descriptor `$0`; None: it can't be
+    started.
+    """
 
     def __init__(self, scripts: Iterable[str | None]) -> None:
         self._scripts = iter(scripts)

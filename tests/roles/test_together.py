@@ -1,4 +1,6 @@
-"""All roles in separate processes with one PostgreSQL: the name servers serve at once what another process registers."""
+"""All roles in separate processes with one PostgreSQL: the name servers serve at once what another process
+registers.
+"""
 
 from pathlib import Path
 
@@ -20,7 +22,9 @@ def test_a_registration_is_served_by_every_name_server_that_runs(
         ada = service.add_user()
 
         def register(label: str) -> list[bool | None]:
-            """Register a name, which becomes active, and return for each name server whether it matches; None without an answer."""
+            """Register a name, which becomes active, and return for each name server whether it matches; None
+            without an answer.
+            """
             name = f"{label}.example.test"
             registered = service.register(ada, name, nameservers=NAMESERVERS)
             assert registered["subdomain"]["status"] == "active"

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from sublet.dns.addresses import SPECIAL_BLOCKS, InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 
-# The blocks in IANA's registries whose Globally Reachable is not "True", each with an address from its middle,
-# and multicast. The list is independent of the table in the code, so that a missing line there fails the test.
+# The blocks in IANA's registries whose Globally Reachable is not "True", each with an address from its
+# middle, and multicast. The list is independent of the table in the code, so that a missing line there fails
+# the test.
 NOT_PUBLIC = """
     0.0.0.0 0.0.0.1 0.255.255.255 10.0.0.0 10.1.2.3 10.255.255.255 100.64.0.0 100.100.100.100 100.127.255.255
     127.0.0.1 127.255.255.255 169.254.0.1 169.254.169.254 172.16.0.0 172.20.1.1 172.31.255.255
@@ -27,7 +28,7 @@ NOT_PUBLIC = """
     2001:db8::1 2001:db8:ffff:ffff::1 2002::1 2002:0808:0808::1 2002:0a00:0001::1 2002:ffff::1
     3fff::1 3fff:fff:ffff::1 4000::1 5f00::1 5f00:ffff::1 8000::1 fc00::1 fd12:3456::1 fdff::1 fe00::1
     fe80::1 febf::1 fec0::1 feff::1 ff00::1 ff02::1 ff0e::1 ff3e:30:2001:db8::1 ffff::1
-""".split()
+""".split()  # noqa: E501
 
 PUBLIC = """
     1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1 169.253.255.255 169.255.0.0
@@ -37,7 +38,7 @@ PUBLIC = """
     168.63.129.15 168.63.129.17 199.36.153.3 199.36.153.12 2600:2d00:2:1001::1 2600:2d00:2:1fff::1
     64:ff9b::8.8.8.8 64:ff9b::1.1.1.1 2000::1 2001:1::1 2001:1::2 2001:1::3 2001:3::1 2001:4:112::1 2001:200::1 2001:500:2::c
     2001:db7:ffff::1 2001:db9::1 2001:7fd::1 2003::1 2606:4700::1111 2620:4f:8000::1 2a00:1450::1 3ffe:ffff::1 3fff:1000::1
-""".split()
+""".split()  # noqa: E501
 
 
 @pytest.mark.uncovered

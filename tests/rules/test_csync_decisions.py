@@ -77,7 +77,9 @@ def server(zone: dns.zone.Zone, target: Target = TARGET, *, unsigned: Sequence[s
 
 
 def decided(*servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET, **seen: object) -> Decision:
-    """Return the decision about a delegation whose first nameserver answers at these servers, and the second at the last one."""
+    """Return the decision about a delegation whose first nameserver answers at these servers, and the second
+    at the last one.
+    """
     both = (*servers, replace(servers[-1], host=OWN, address="9.9.9.1"))
     questions = questions_about(target, Observation(servers=both))
     return decide_for_all_servers(target, Observation(servers=both, **seen), questions, guard, NOW)  # type: ignore[arg-type] # by name

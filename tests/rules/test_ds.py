@@ -25,7 +25,7 @@ ECDSA_KEY = base64.b64encode(bytes(range(64))).decode()
 ED25519_KEY = base64.b64encode(bytes(range(32))).decode()
 
 RFC_4034_KEY = """AQOeiiR0GOMYkDshWoSKz9XzfwJr1AYtsmx3TGkJaNXVbfi/2pHm822aJ5iI9BMzNXxeYCmZDRD99WYwYqUSdjMmmAphXdvx
-    egXd/M5+X7OrzKBaMbCVdFLUUh6DhweJBjEVv5f2wwjM9XzcnOf+EPbtG9DMBmADjFDc2w/rljwvFw=="""
+    egXd/M5+X7OrzKBaMbCVdFLUUh6DhweJBjEVv5f2wwjM9XzcnOf+EPbtG9DMBmADjFDc2w/rljwvFw=="""  # noqa: E501
 """The key of RFC 4034, section 5.4 (there with algorithm 5), which has tag 60485 there."""
 
 

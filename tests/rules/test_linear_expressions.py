@@ -1,7 +1,8 @@
 """Every regular expression of the package takes time in proportion to its input, for any input.
 
-A backtracking expression is slow for a text that matches at first and fails later. So `EXAMPLES` has matching texts for each; in
-these, each character is repeated at each place, and a character that doesn't match is appended.
+A backtracking expression is slow for a text that matches at first and fails later. So `EXAMPLES` has matching
+texts for each; in these, each character is repeated at each place, and a character that doesn't match is
+appended.
 """
 
 import re
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.slow
 LONGEST = 64 * 1024
 """No input is longer: a body has 64 KiB."""
 SCREENED = (16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
-"""The lengths at which all hostile texts of an expression are tried, to find the worst. The steps are small, because an exponential one
-that takes no time at one length would take years at twice the length.
+"""The lengths at which all hostile texts of an expression are tried, to find the worst. The steps are small,
+because an exponential one that takes no time at one length would take years at twice the length.
 """
 TOO_LONG_SECONDS = 0.02
 FOLLOWED = 3

@@ -1,7 +1,8 @@
-"""Every parser of client input takes time in proportion to its input, and blocks the event loop for at most 50 ms.
+"""Every parser of client input takes time in proportion to its input, and blocks the event loop for at most
+50 ms.
 
-Each gets the worst known inputs of the maximum length that it can receive. The bound of 50 ms is for a machine that does the
-reference's work in 50 ms.
+Each gets the worst known inputs of the maximum length that it can receive. The bound of 50 ms is for a
+machine that does the reference's work in 50 ms.
 """
 
 import ast
@@ -75,7 +76,9 @@ from support.time_growth import FACTOR, growth, reference_seconds, seconds
 pytestmark = pytest.mark.slow
 
 BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 200
-"""The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or a pattern of labels."""
+"""The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or
+a pattern of labels.
+"""
 SETTING = 8 * 1024
 """Input of the operator has no maximum. It isn't parsed while requests are answered."""
 NOTHING_SECONDS = 0.0001
@@ -92,9 +95,9 @@ Make = Callable[[int], Callable[[], object]]
 """Returns a function that parses a hostile input of this many octets."""
 
 CHARACTERS = {
-    "letters": "a", "dots": "a.", "hyphens": "-", "spaces": " ", "U-labels": "ü.", "Han": "丂", "marks": "\u0300\u0316",
-    "full width": "\uff41\uff0e", "digits": "1", "colons": ":", "hex": "ab ", "A-labels": "xn--a.", "semicolons": ";", "commas": ",",
-    "parentheses": "( ) ", "percent": "%41", "stars": "*", "question marks": "?a", "equals": "=", "quotes": '"', "slashes": "/",
+    "letters": "a", "dots": "a.", "hyphens": "-", "spaces": " ", "U-labels": "ü.", "Han": "丂", "marks": "\u0300\u0316",  # noqa: E501
+    "full width": "\uff41\uff0e", "digits": "1", "colons": ":", "hex": "ab ", "A-labels": "xn--a.", "semicolons": ";", "commas": ",",  # noqa: E501
+    "parentheses": "( ) ", "percent": "%41", "stars": "*", "question marks": "?a", "equals": "=", "quotes": '"', "slashes": "/",  # noqa: E501
     "surrogates": "\ud800", "tokens": "sublet_", "bearers": "bearer ", "urls": "://a:", "NUL": "\0",
 }  # fmt: skip
 
@@ -255,7 +258,10 @@ def _quiet_value(type_name: str, text: str) -> object:
 def in_sets(
     type_name: str, value: str, count: int = 100, sets_max: int = 500
 ) -> Callable[[int], list[RecordSetInput]]:
-    """Return a function that makes RRsets of this many octets: the value, numbered, `count` times each. `sets_max` keeps the limits."""
+    """Return a function that makes RRsets of this many octets: the value, numbered, `count` times each.
+
+    `sets_max` keeps the limits.
+    """
     return lambda size: [
         RecordSetInput(
             f"a{at}", type_name, tuple(value.replace("#", str(each % 250)) for each in range(count))

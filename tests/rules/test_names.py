@@ -235,7 +235,7 @@ RESERVED = """
     admin administrator root login signin account secure payment billing webmail sso
     mta-sts openpgpkey info marketing sales support abuse noc security postmaster hostmaster usenet news webmaster uucp ftp
     ab--cd xx--a 12--34 a---b
-""".split()
+""".split()  # noqa: E501
 FREE = """
     blog shop dev test foo admins api my-login www1 wwww nsa ns1a n ns-1 mail2 a--b abc--d xn--bcher-kva
     example web static git status

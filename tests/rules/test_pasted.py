@@ -49,7 +49,8 @@ def test_glue(text: str, glue: list[dict[str, str]]) -> None:
 def test_ds_records_and_keys_of_dig() -> None:
     key, ds = parse_pasted_ds(DIG).values
     assert key == (
-        "blog.example.test DNSKEY 257 3 13 mdsswUyr3DPW132mOi8V9xESWE8jTo0dxCjjnopKl+GqJxpVXckHAeF+KkxLbxILfDLUT0rAK9iUzy1L53eKGQ=="
+        "blog.example.test DNSKEY 257 3 13 "
+        "mdsswUyr3DPW132mOi8V9xESWE8jTo0dxCjjnopKl+GqJxpVXckHAeF+KkxLbxILfDLUT0rAK9iUzy1L53eKGQ=="
     )
     assert ds == "blog.example.test DS 2371 13 2 ABCD EF01"
     assert parse_pasted_ds(DIG, "blog.example.test").values == (

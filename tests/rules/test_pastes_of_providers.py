@@ -36,7 +36,10 @@ NAMESERVERS = {
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
     ),
     "route53-console": (
-        "Name servers\nns-2048.awsdns-64.com\nns-2049.awsdns-65.net\nns-2050.awsdns-66.org\nns-2051.awsdns-67.co.uk",
+        (
+            "Name "
+            "servers\nns-2048.awsdns-64.com\nns-2049.awsdns-65.net\nns-2050.awsdns-66.org\nns-2051.awsdns-67.co.uk"
+        ),
         [
             "ns-2048.awsdns-64.com",
             "ns-2049.awsdns-65.net",
@@ -49,22 +52,33 @@ NAMESERVERS = {
         ["ns-2048.awsdns-64.com", "ns-2049.awsdns-65.net"],
     ),
     "route53-cli": (
-        '{\n  "DelegationSet": {\n    "NameServers": [\n      "ns-2048.awsdns-64.com",\n      "ns-2049.awsdns-65.net"\n    ]\n  }\n}',
+        (
+            '{\n  "DelegationSet": {\n    "NameServers": [\n      "ns-2048.awsdns-64.com",\n      '
+            '"ns-2049.awsdns-65.net"\n    ]\n  }\n}'
+        ),
         ["ns-2048.awsdns-64.com", "ns-2049.awsdns-65.net"],
     ),
     "google-yaml": (
-        "id: '1234'\nkind: dns#managedZone\nname: own\nnameServers:\n- ns-cloud-a1.googledomains.com.\n- ns-cloud-a2.googledomains.com.",
+        (
+            "id: '1234'\nkind: dns#managedZone\nname: own\nnameServers:\n- ns-cloud-a1.googledomains.com.\n- "
+            "ns-cloud-a2.googledomains.com."
+        ),
         ["ns-cloud-a1.googledomains.com", "ns-cloud-a2.googledomains.com"],
     ),
     "google-table": (
         (
-            f"NAME               TYPE  TTL    DATA\n{FQDN}.  NS    21600  ns-cloud-a1.googledomains.com.,ns-cloud-a2.googledomains.com.\n"
-            f"{FQDN}.  SOA   21600  ns-cloud-a1.googledomains.com. cloud-dns-hostmaster.google.com. 1 21600 3600 259200 300"
+            f"NAME               TYPE  TTL    DATA\n{FQDN}.  NS    21600  "
+            "ns-cloud-a1.googledomains.com.,ns-cloud-a2.googledomains.com.\n"
+            f"{FQDN}.  SOA   21600  ns-cloud-a1.googledomains.com. cloud-dns-hostmaster.google.com. 1 "
+            "21600 3600 259200 300"
         ),
         ["ns-cloud-a1.googledomains.com", "ns-cloud-a2.googledomains.com"],
     ),
     "azure-portal": (
-        "Name server 1\nns1-01.azure-dns.com.\nName server 2\nns2-01.azure-dns.net.\nName server 3\nns3-01.azure-dns.org.",
+        (
+            "Name server 1\nns1-01.azure-dns.com.\nName server 2\nns2-01.azure-dns.net.\nName server "
+            "3\nns3-01.azure-dns.org."
+        ),
         ["ns1-01.azure-dns.com", "ns2-01.azure-dns.net", "ns3-01.azure-dns.org"],
     ),
     "azure-cli": (
@@ -83,7 +97,10 @@ NAMESERVERS = {
         ["ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"],
     ),
     "hetzner-console": (
-        "Name server\thelium.ns.hetzner.de.\nName server\thydrogen.ns.hetzner.com.\nName server\toxygen.ns.hetzner.com.",
+        (
+            "Name server\thelium.ns.hetzner.de.\nName server\thydrogen.ns.hetzner.com.\nName "
+            "server\toxygen.ns.hetzner.com."
+        ),
         ["helium.ns.hetzner.de", "hydrogen.ns.hetzner.com", "oxygen.ns.hetzner.com"],
     ),
     "hetzner-records": (
@@ -102,7 +119,8 @@ NAMESERVERS = {
     "ovh-zone": (
         (
             "$TTL 3600\n@\tIN SOA dns104.ovh.net. tech.ovh.net. (2026112700 86400 3600 3600000 60)\n"
-            "        IN NS     dns104.ovh.net.\n        IN NS     ns104.ovh.net.\nwww     IN A      198.51.100.7"
+            "        IN NS     dns104.ovh.net.\n        IN NS     ns104.ovh.net.\nwww     IN A      "
+            "198.51.100.7"
         ),
         ["dns104.ovh.net", "ns104.ovh.net"],
     ),
@@ -112,7 +130,8 @@ NAMESERVERS = {
     ),
     "gandi-zone": (
         (
-            "@ 10800 IN SOA ns1.gandi.net. hostmaster.gandi.net. 1 10800 3600 604800 10800\n@ 10800 IN NS ns-10-a.gandi.net.\n"
+            "@ 10800 IN SOA ns1.gandi.net. hostmaster.gandi.net. 1 10800 3600 604800 10800\n@ 10800 IN NS "
+            "ns-10-a.gandi.net.\n"
             "@ 10800 IN NS ns-11-b.gandi.net.\nlab 10800 IN NS ns.lab.example."
         ),
         ["ns-10-a.gandi.net", "ns-11-b.gandi.net"],
@@ -122,7 +141,10 @@ NAMESERVERS = {
         ["dns1.p01.nsone.net", "dns2.p01.nsone.net", "dns3.p01.nsone.net", "dns4.p01.nsone.net"],
     ),
     "vercel": (
-        "Nameservers   Intended Nameservers     Current Nameservers\nns1.vercel-dns.com    ✘\nns2.vercel-dns.com    ✘",
+        (
+            "Nameservers   Intended Nameservers     Current Nameservers\nns1.vercel-dns.com    "
+            "✘\nns2.vercel-dns.com    ✘"
+        ),
         ["ns1.vercel-dns.com", "ns2.vercel-dns.com"],
     ),
     "linode": (
@@ -162,13 +184,18 @@ NAMESERVERS = {
         ["ns01.domaincontrol.com", "ns02.domaincontrol.com"],
     ),
     "whois": (
-        f"Domain Name: {FQDN}\nName Server: NS1.PROVIDER.EXAMPLE\nName Server: NS2.PROVIDER.EXAMPLE\nDNSSEC: unsigned",
+        (
+            f"Domain Name: {FQDN}\nName Server: NS1.PROVIDER.EXAMPLE\nName Server: "
+            "NS2.PROVIDER.EXAMPLE\nDNSSEC: unsigned"
+        ),
         ["ns1.provider.example", "ns2.provider.example"],
     ),
     "dig": (
         (
-            f"; <<>> DiG 9.20.1 <<>> NS {FQDN}\n;; ANSWER SECTION:\n{FQDN}.\t3600\tIN\tNS\tns1.provider.example.\n"
-            f"{FQDN}.\t3600\tIN\tNS\tns2.provider.example.\n\n;; ADDITIONAL SECTION:\nns1.provider.example. 3600 IN A 198.51.100.1\n"
+            f"; <<>> DiG 9.20.1 <<>> NS {FQDN}\n;; ANSWER "
+            f"SECTION:\n{FQDN}.\t3600\tIN\tNS\tns1.provider.example.\n"
+            f"{FQDN}.\t3600\tIN\tNS\tns2.provider.example.\n\n;; ADDITIONAL "
+            "SECTION:\nns1.provider.example. 3600 IN A 198.51.100.1\n"
             ";; Query time: 12 msec"
         ),
         ["ns1.provider.example", "ns2.provider.example"],
@@ -182,13 +209,18 @@ NAMESERVERS = {
         ["ns1.provider.example", "ns2.provider.example"],
     ),
     "nslookup": (
-        f"Server:\t\t192.0.2.53\nAddress:\t192.0.2.53#53\n\nNon-authoritative answer:\n{FQDN}\tnameserver = ns1.provider.example.",
+        (
+            f"Server:\t\t192.0.2.53\nAddress:\t192.0.2.53#53\n\nNon-authoritative answer:\n{FQDN}\tnameserver "  # noqa: E501
+            "= ns1.provider.example."
+        ),
         ["ns1.provider.example"],
     ),
     "bind-zone": (
         (
-            f"$ORIGIN {FQDN}.\n@ IN SOA ns1 hostmaster (\n  2026112701 ; serial\n  3600 ; refresh\n  900 1209600 300 )\n"
-            "@    IN NS ns1\n     IN NS ns2.provider.example.\nns1  IN A 8.8.8.8\nsub  IN NS ns9.provider.example.\nwww  IN A 8.8.4.4"
+            f"$ORIGIN {FQDN}.\n@ IN SOA ns1 hostmaster (\n  2026112701 ; serial\n  3600 ; refresh\n  900 "
+            "1209600 300 )\n"
+            "@    IN NS ns1\n     IN NS ns2.provider.example.\nns1  IN A 8.8.8.8\nsub  IN NS "
+            "ns9.provider.example.\nwww  IN A 8.8.4.4"
         ),
         [f"ns1.{FQDN}", "ns2.provider.example"],
     ),
@@ -201,14 +233,16 @@ NAMESERVERS = {
 DS_RECORDS = {
     "cloudflare": (
         (
-            f"DS Record\n{FQDN}. 3600 IN DS {DS}\nClick to copy\nDigest\n{DIGEST}\nClick to copy\nDigest Type\nSHA256\n2\nAlgorithm\n13\n"
+            f"DS Record\n{FQDN}. 3600 IN DS {DS}\nClick to copy\nDigest\n{DIGEST}\nClick to copy\nDigest "
+            "Type\nSHA256\n2\nAlgorithm\n13\n"
             f"Public Key\n{KEY}\nClick to copy\nKey Tag\n2371\nFlags\n257 (KSK)"
         ),
         [DS],
     ),
     "route53-console": (
         (
-            "Flags\n257\nSigning algorithm type\nECDSAP256SHA256\nSigning algorithm\n13\nDigest algorithm type\nSHA-256\n"
+            "Flags\n257\nSigning algorithm type\nECDSAP256SHA256\nSigning algorithm\n13\nDigest algorithm "
+            "type\nSHA-256\n"
             f"Digest algorithm\n2\nDigest\n{DIGEST}\nKey tag\n2371\nDS record\n2371 13 2 {DIGEST}"
         ),
         [DS],
@@ -229,15 +263,24 @@ DS_RECORDS = {
     ),
     "dnsimple": (f"Key Tag\n2371\nAlgorithm\n13\nDigest Type\n2\nDigest\n{DIGEST}", [DS]),
     "dnsimple-two": (
-        f"Key Tag: 2371\nAlgorithm: 13\nDigest Type: 2\nDigest: {DIGEST}\nKey Tag: 2371\nAlgorithm: 13\nDigest Type: 4\nDigest: {LONG}",
+        (
+            f"Key Tag: 2371\nAlgorithm: 13\nDigest Type: 2\nDigest: {DIGEST}\nKey Tag: 2371\nAlgorithm: "
+            f"13\nDigest Type: 4\nDigest: {LONG}"
+        ),
         [DS, DS_384],
     ),
     "porkbun-table": (
-        f"Key Tag\tDS Data Algorithm\tDigest Type\tDigest\n2371\t13 (ECDSA Curve P-256 with SHA-256)\t2 (SHA-256)\t{DIGEST}",
+        (
+            "Key Tag\tDS Data Algorithm\tDigest Type\tDigest\n2371\t13 (ECDSA Curve P-256 with SHA-256)\t2 "
+            f"(SHA-256)\t{DIGEST}"
+        ),
         [DS],
     ),
     "namecheap-table": (
-        f"Key Tag    Algorithm             Digest Type   Digest\n2371       13 ECDSA/SHA-256      2 SHA-256     {DIGEST}",
+        (
+            "Key Tag    Algorithm             Digest Type   Digest\n2371       13 ECDSA/SHA-256      2 "
+            f"SHA-256     {DIGEST}"
+        ),
         [DS],
     ),
     "pipes": (f"| 2371 | ECDSAP256SHA256 | SHA-256 | {DIGEST} |", [DS]),
@@ -247,9 +290,11 @@ DS_RECORDS = {
     "ovh-key": (f"Key Tag\tFlag\tAlgorithm\nFlags\n257\nAlgorithm\n13\nPublic key\n{KEY}", [DNSKEY]),
     "powerdns": (
         (
-            "ID = 1 (CSK), flags = 257, tag = 2371, algo = 13, bits = 256\t  Active\t Published  ( ECDSAP256SHA256 )\n"
+            "ID = 1 (CSK), flags = 257, tag = 2371, algo = 13, bits = 256\t  Active\t Published  ( "
+            "ECDSAP256SHA256 )\n"
             f"CSK DNSKEY = {FQDN}. IN DNSKEY 257 3 13 {KEY} ; ( ECDSAP256SHA256 )\n"
-            f"DS = {FQDN}. IN DS 2371 13 2 {DIGEST} ; ( SHA256 digest )\nDS = {FQDN}. IN DS 2371 13 4 {LONG} ; ( SHA-384 digest )"
+            f"DS = {FQDN}. IN DS 2371 13 2 {DIGEST} ; ( SHA256 digest )\nDS = {FQDN}. IN DS 2371 13 4 "
+            f"{LONG} ; ( SHA-384 digest )"
         ),
         [DNSKEY, DS, DS_384],
     ),
@@ -260,8 +305,10 @@ DS_RECORDS = {
     "dnssec-dsfromkey": (f"{FQDN}. IN DS 2371 13 2 {DIGEST}", [DS]),
     "dig-dnskey": (
         (
-            f"; <<>> DiG 9.20.1 <<>> DNSKEY {FQDN} +multiline\n{FQDN}. 3600 IN DNSKEY 256 3 13 (\n  {KEY[:40]}\n  {KEY[40:]}\n"
-            f"  ) ; ZSK; alg = ECDSAP256SHA256 ; key id = 1\n{FQDN}. 3600 IN DNSKEY 257 3 13 (\n  {KEY[:40]}\n  {KEY[40:]}\n"
+            f"; <<>> DiG 9.20.1 <<>> DNSKEY {FQDN} +multiline\n{FQDN}. 3600 IN DNSKEY 256 3 13 (\n  "
+            f"{KEY[:40]}\n  {KEY[40:]}\n"
+            f"  ) ; ZSK; alg = ECDSAP256SHA256 ; key id = 1\n{FQDN}. 3600 IN DNSKEY 257 3 13 (\n  "
+            f"{KEY[:40]}\n  {KEY[40:]}\n"
             "  ) ; KSK; alg = ECDSAP256SHA256 ; key id = 2371"
         ),
         [DNSKEY],
@@ -271,7 +318,10 @@ DS_RECORDS = {
         [DS],
     ),
     "zone-file": (
-        f"@ IN NS ns1.provider.example.\n@ IN DNSKEY 257 3 13 {KEY}\n@ IN DNSKEY 256 3 13 {KEY}\nsub.{FQDN}. IN DS {DS}\nwww IN A 8.8.4.4",
+        (
+            f"@ IN NS ns1.provider.example.\n@ IN DNSKEY 257 3 13 {KEY}\n@ IN DNSKEY 256 3 13 "
+            f"{KEY}\nsub.{FQDN}. IN DS {DS}\nwww IN A 8.8.4.4"
+        ),
         [DNSKEY],
     ),
 }

@@ -18,7 +18,9 @@ TAKEN_BY = {"standard": {"free", "plus"}, "premium": {"premium"}, "special": {"s
 
 
 def _expected(requested: str | None, label_class: str, offered: set[str], *, quota_left: bool) -> str:
-    """Return the mode or the code of the refusal: an independent copy of the rule (spec, part 3; docs/spec-choices.md, "Modes and prices")."""
+    """Return the mode or the code of the refusal: an independent copy of the rule (spec, part 3;
+    docs/spec-choices.md, "Modes and prices").
+    """
     fitting = TAKEN_BY.get(label_class, set())
     if requested is not None:
         if requested not in fitting or requested not in offered:

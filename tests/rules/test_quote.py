@@ -68,7 +68,8 @@ def test_a_shortfall_agrees_with_the_balance(list_price: int, balance: int, data
     assert quote.shortfall == max(0, -quote.balance_after)
 
 
-# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were
+# added before.
 ORDER: list[tuple[type[Refusal], dict[str, Any]]] = [
     (InsufficientCredits, {}),
     (PriceChanged, {"max_credits": 9}),
@@ -119,7 +120,8 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             1,
             Payable(),
             (
-                "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits first, then send the "
+                "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits "
+                "first, then send the "
                 "same request with `confirm`: true."
             ),
         ),
@@ -127,7 +129,8 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             9,
             Payable(confirm=True),
             (
-                "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy credits, then send the same "
+                "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy "
+                "credits, then send the same "
                 "request again."
             ),
         ),
@@ -135,7 +138,8 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             10,
             Payable(confirm=True, max_credits=5),
             (
-                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the price, send the request "
+                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the "
+                "price, send the request "
                 "with a higher `max_credits`."
             ),
         ),

@@ -70,9 +70,9 @@ def test_an_owner_is_taken_in_any_spelling(text: str) -> None:
 
 
 WRONG_OWNERS = [
-    *("", ".", "..", "a..b", ".a", "a b", "a/b", "a@b", "www.@", "a\\.b", "a\n", "\x00", "a\ud800", "a" * 64, "a" * 2000),
+    *("", ".", "..", "a..b", ".a", "a b", "a/b", "a@b", "www.@", "a\\.b", "a\n", "\x00", "a\ud800", "a" * 64, "a" * 2000),  # noqa: E501
     *("a*", "*a", "**", "a.*", "a.*.b", "*.*", "*.", "*..a", "*.*.blog.example.test."),
-    *("www.", "www.other.example.test", "example.test", "example.test.", "other.example.test", "xblog.example.test."),
+    *("www.", "www.other.example.test", "example.test", "example.test.", "other.example.test", "xblog.example.test."),  # noqa: E501
     *("*.example.test", "*.other.example.test.", "ü" * 64, "a" * 60 + "ü" * 20, "\u200b", "a\u2024b"),
     ".".join(["a" * 50] * 4) + "." + "a" * 32,
 ]  # fmt: skip
@@ -138,23 +138,23 @@ def test_a_value_has_one_canonical_form(type_name: str, text: str, canonical: st
 
 
 WRONG_VALUES: list[tuple[str, str, str]] = [
-    *(("A", text, "record_invalid") for text in ("", " ", "8.8.8", "8.8.8.08", "::1", "a.example", "8.8.8.8/32", "8.8.8.8 1.1.1.1")),
+    *(("A", text, "record_invalid") for text in ("", " ", "8.8.8", "8.8.8.08", "::1", "a.example", "8.8.8.8/32", "8.8.8.8 1.1.1.1")),  # noqa: E501
     *(("A", text, "record_invalid") for text in (r"\# 4 080808", r"\# 3 080808", r"\# x", "8" * 5000)),
     *(("A", text, "address_not_public") for text in ("10.0.0.1", "127.0.0.1", "192.0.2.1", r"\# 4 7f000001")),
-    *(("AAAA", text, "address_not_public") for text in ("::1", "fe80::1", "2001:db8::1", "::ffff:8.8.8.8", "fd00::1")),
+    *(("AAAA", text, "address_not_public") for text in ("::1", "fe80::1", "2001:db8::1", "::ffff:8.8.8.8", "fd00::1")),  # noqa: E501
     *(("AAAA", text, "record_invalid") for text in ("8.8.8.8", "fe80::1%eth0", "[2a00::1]", "2a00:::1")),
-    *(("CAA", text, "record_invalid") for text in ("0 issue", "0 issue ;", "256 issue a", "1 issue a", '0 is-sue "a"', '0 "" "a"', "a b c")),
-    *(("CNAME", text, "record_invalid") for text in ("www", ".", "a..b", "a b.example.", "8.8.8.8", "a.b.8", "a.example. b", "*.a.example.")),
-    *(("CNAME", text, "record_invalid") for text in (r"a\.b.example.", "a" * 64 + ".example", "a." * 127 + "a", "http://a.example/", "a.example:80")),
-    *(("CNAME", text, "record_invalid") for text in (r"\# 4 02612e00", r"\# 2 c000", "a.example\nb.example", "a.example.\x07")),
-    *(("HTTPS", text, "record_invalid") for text in ("1", "1 .. alpn=h2", "1 . alpn", "1 . port=70000", "0 . alpn=h2", "1 . mandatory=alpn")),
-    *(("HTTPS", text, "record_invalid") for text in ("1 . alpn=h2 alpn=h3", "1 . ipv4hint=::1", "1 . ech=AAA=", "1 www alpn=h2")),
-    *(("HTTPS", text, "address_not_public") for text in ("1 . ipv4hint=8.8.8.8,10.0.0.1", "1 . ipv6hint=fe80::1")),
-    *(("MX", text, "record_invalid") for text in ("mail.example.net", "10", "10 mail", "70000 a.example", "-1 a.example", "10 8.8.8.8", "10 a_b.example")),
-    *(("SRV", text, "record_invalid") for text in ("1 2 a.example", "1 2 3", "1 2 70000 a.example", "1 2 3 a.example b", "1 2 3 _a.example", "1 2 3 a")),
-    *(("SSHFP", text, "record_invalid") for text in ("4 2", "4 2 ab", f"5 2 {SHA256}", f"4 3 {SHA256}", f"4 2 {SHA256[1:]}z")),
-    *(("TLSA", text, "record_invalid") for text in ("3 1 1", "3 1 1 ab", f"4 1 1 {SHA256}", f"3 2 1 {SHA256}", f"3 1 3 {SHA256}", r"\# 3 030100")),
-    *(("TXT", text, "record_invalid") for text in ('"a', '"a" b', '"a" b "c"', '"a\\"', "a\\", r"a\256", r"a\1", r"a\12x", "a\nb", "a" * 16_385)),
+    *(("CAA", text, "record_invalid") for text in ("0 issue", "0 issue ;", "256 issue a", "1 issue a", '0 is-sue "a"', '0 "" "a"', "a b c")),  # noqa: E501
+    *(("CNAME", text, "record_invalid") for text in ("www", ".", "a..b", "a b.example.", "8.8.8.8", "a.b.8", "a.example. b", "*.a.example.")),  # noqa: E501
+    *(("CNAME", text, "record_invalid") for text in (r"a\.b.example.", "a" * 64 + ".example", "a." * 127 + "a", "http://a.example/", "a.example:80")),  # noqa: E501
+    *(("CNAME", text, "record_invalid") for text in (r"\# 4 02612e00", r"\# 2 c000", "a.example\nb.example", "a.example.\x07")),  # noqa: E501
+    *(("HTTPS", text, "record_invalid") for text in ("1", "1 .. alpn=h2", "1 . alpn", "1 . port=70000", "0 . alpn=h2", "1 . mandatory=alpn")),  # noqa: E501
+    *(("HTTPS", text, "record_invalid") for text in ("1 . alpn=h2 alpn=h3", "1 . ipv4hint=::1", "1 . ech=AAA=", "1 www alpn=h2")),  # noqa: E501
+    *(("HTTPS", text, "address_not_public") for text in ("1 . ipv4hint=8.8.8.8,10.0.0.1", "1 . ipv6hint=fe80::1")),  # noqa: E501
+    *(("MX", text, "record_invalid") for text in ("mail.example.net", "10", "10 mail", "70000 a.example", "-1 a.example", "10 8.8.8.8", "10 a_b.example")),  # noqa: E501
+    *(("SRV", text, "record_invalid") for text in ("1 2 a.example", "1 2 3", "1 2 70000 a.example", "1 2 3 a.example b", "1 2 3 _a.example", "1 2 3 a")),  # noqa: E501
+    *(("SSHFP", text, "record_invalid") for text in ("4 2", "4 2 ab", f"5 2 {SHA256}", f"4 3 {SHA256}", f"4 2 {SHA256[1:]}z")),  # noqa: E501
+    *(("TLSA", text, "record_invalid") for text in ("3 1 1", "3 1 1 ab", f"4 1 1 {SHA256}", f"3 2 1 {SHA256}", f"3 1 3 {SHA256}", r"\# 3 030100")),  # noqa: E501
+    *(("TXT", text, "record_invalid") for text in ('"a', '"a" b', '"a" b "c"', '"a\\"', "a\\", r"a\256", r"a\1", r"a\12x", "a\nb", "a" * 16_385)),  # noqa: E501
     *(("TXT", text, "record_invalid") for text in ("ü" * 2100, r"\# 0", r"\# 2 0261", "\ud800")),
 ]  # fmt: skip
 
@@ -318,7 +318,7 @@ LIMITS: list[tuple[list[RecordSetInput], list[RecordSetInput], str]] = [
     ),
     (
         [RecordSetInput(f"a{each}", "A", _addresses(100)) for each in range(5)],
-        [*(RecordSetInput(f"a{each}", "A", _addresses(100)) for each in range(5)), RecordSetInput("a", "TXT", ("a",))],
+        [*(RecordSetInput(f"a{each}", "A", _addresses(100)) for each in range(5)), RecordSetInput("a", "TXT", ("a",))],  # noqa: E501
         "records",
     ),
     (
@@ -328,7 +328,7 @@ LIMITS: list[tuple[list[RecordSetInput], list[RecordSetInput], str]] = [
     ),
     (
         [RecordSetInput(f"a{each}", "TXT", ("a" * 4080,)) for each in range(4)],
-        [*(RecordSetInput(f"a{each}", "TXT", ("a" * 4080,)) for each in range(4)), RecordSetInput("a", "TXT", ("a",))],
+        [*(RecordSetInput(f"a{each}", "TXT", ("a" * 4080,)) for each in range(4)), RecordSetInput("a", "TXT", ("a",))],  # noqa: E501
         "records",
     ),
     (

@@ -28,20 +28,20 @@ def outcome(fields: dict[str, str], stored: tuple[RecordSet, ...] = ()) -> list[
     ("purpose", "fields", "expected"),
     [
         ("host", {"host": "https://My-Site.netlify.app/x"}, ["@ 300 CNAME my-site.netlify.app."]),
-        ("host", {"host": "a.example.", "host_at": "both"}, ["@ 300 CNAME a.example.", "www 300 CNAME a.example."]),
+        ("host", {"host": "a.example.", "host_at": "both"}, ["@ 300 CNAME a.example.", "www 300 CNAME a.example."]),  # noqa: E501
         ("host", {"host": "8.8.4.4", "host_at": "www"}, ["www 300 A 8.8.4.4"]),
         ("addresses", {"addresses": "8.8.4.4, 2606:4700::1"}, ["@ 300 A 8.8.4.4", "@ 300 AAAA 2606:4700::1"]),
         ("github", {"github_user": "Octocat"}, ["@ 300 CNAME octocat.github.io."]),
         ("github", {"github_user": "@octocat"}, ["@ 300 CNAME octocat.github.io."]),
         ("github", {"github_user": "https://github.com/octocat/x"}, ["@ 300 CNAME octocat.github.io."]),
-        ("github", {"github_user": "octocat.github.io/x", "github_user_at": "www"}, ["www 300 CNAME octocat.github.io."]),
+        ("github", {"github_user": "octocat.github.io/x", "github_user_at": "www"}, ["www 300 CNAME octocat.github.io."]),  # noqa: E501
         (
             "mail",
             {"mail_hosts": "mx1.example.com\n5 mx2.example.com", "spf": "v=spf1 -all"},
             ["@ 300 MX 10 mx1.example.com.", "@ 300 MX 5 mx2.example.com.", SPF],
         ),
         ("text", {"text": "google=a b", "text_at": ""}, ['@ 300 TXT "google=a b"']),
-        ("new", {"name": "", "type": "A", "ttl": "60", "values": "8.8.8.8\n\n8.8.4.4"}, ["@ 60 A 8.8.4.4", "@ 60 A 8.8.8.8"]),
+        ("new", {"name": "", "type": "A", "ttl": "60", "values": "8.8.8.8\n\n8.8.4.4"}, ["@ 60 A 8.8.4.4", "@ 60 A 8.8.8.8"]),  # noqa: E501
         ("zone_file", {"zone_file": "$TTL 600\nwww IN A 8.8.8.8\n@ NS a.example."}, ["www 600 A 8.8.8.8"]),
     ],
 )  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_form_becomes_records(purpose: str, fields: dict[str, str], expected: 
         ("new", {"type": "A", "ttl": "1", "values": "8.8.8.8"}, "ttl: A TTL of 1 seconds"),
         ("new", {"type": "NS", "values": "a.example"}, "type: NS records delegate"),
         ("new", {"type": "A", "values": ""}, "values: The value is empty."),
-        ("zone_file", {"zone_file": "@ IN A 8.8.4.4\nwww IN A x"}, "zone_file: Line 2: `x` is not an IPv4 address."),
+        ("zone_file", {"zone_file": "@ IN A 8.8.4.4\nwww IN A x"}, "zone_file: Line 2: `x` is not an IPv4 address."),  # noqa: E501
         ("zone_file", {"zone_file": "$INCLUDE x"}, "zone_file: Line 1: "),
         ("zone_file", {"zone_file": "; nothing"}, "zone_file: There are no records"),
         ("unknown", {}, "name: The owner is empty."),
@@ -80,16 +80,16 @@ def test_an_error_is_at_the_field_of_the_form(purpose: str, fields: dict[str, st
     [
         ({"purpose": "addresses", "addresses": "8.8.8.8"}, ["@ 300 A 8.8.8.8", SPF]),
         ({"purpose": "addresses", "addresses": "2606:4700::1"}, ["@ 300 AAAA 2606:4700::1", SPF]),
-        ({"purpose": "host", "host": "a.example", "host_at": "www"}, ["@ 300 A 8.8.4.4", SPF, "www 300 CNAME a.example."]),
+        ({"purpose": "host", "host": "a.example", "host_at": "www"}, ["@ 300 A 8.8.4.4", SPF, "www 300 CNAME a.example."]),  # noqa: E501
         ({"purpose": "text", "text": "b"}, ["@ 300 A 8.8.4.4", '@ 300 TXT "b"', SPF]),
         ({"purpose": "text", "text": "b", "text_at": "@"}, ["@ 300 A 8.8.4.4", '@ 300 TXT "b"', SPF]),
         ({"purpose": "text", "text": "v=spf1 -all", "text_at": FQDN}, ["@ 300 A 8.8.4.4", SPF]),
         ({"purpose": "mail", "mail_hosts": "mx.example", "spf": "v=spf1 mx"},
          ["@ 300 A 8.8.4.4", "@ 300 MX 10 mx.example.", '@ 300 TXT "v=spf1 mx"']),
         ({"purpose": "new", "type": "A", "values": "8.8.8.8"}, ["@ 300 A 8.8.4.4", "@ 300 A 8.8.8.8", SPF]),
-        ({"purpose": "row", "old_name": "@", "type": "A", "name": "WWW", "ttl": "60", "values": "8.8.8.8"}, [SPF, "www 60 A 8.8.8.8"]),
+        ({"purpose": "row", "old_name": "@", "type": "A", "name": "WWW", "ttl": "60", "values": "8.8.8.8"}, [SPF, "www 60 A 8.8.8.8"]),  # noqa: E501
         ({"purpose": "row", "old_name": "@", "type": "A", "name": "@", "values": ""}, [SPF]),
-        ({"purpose": "row", "old_name": "@", "type": "A", "name": "@", "values": "x", "remove": "yes"}, [SPF]),
+        ({"purpose": "row", "old_name": "@", "type": "A", "name": "@", "values": "x", "remove": "yes"}, [SPF]),  # noqa: E501
         ({"purpose": "zone_file", "zone_file": "www A 8.8.8.8"}, ["www 300 A 8.8.8.8"]),
     ],
 )  # fmt: skip

@@ -19,7 +19,9 @@ ROW = RowFields("a.example.test", "free", BEGAN, BEGAN + YEAR, delegation=DELEGA
 
 
 def _life(*steps: str | tuple[str, dict[str, Any], dict[str, Any]], by: str = "user") -> list[Event]:
-    """Return events a day apart, after the registration: an action alone, or with its values before and after."""
+    """Return events a day apart, after the registration: an action alone, or with its values before and
+    after.
+    """
     events = [Event(1, BEGAN, "user", "register", {}, REGISTERED)]
     for number, step in enumerate(steps, 1):
         action, before, after = (step, {}, {}) if isinstance(step, str) else step

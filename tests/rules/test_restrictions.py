@@ -93,7 +93,7 @@ WITHIN: dict[str, tuple[object, tuple[object, ...], tuple[object, ...]]] = {
         (("a.x.test",), ("b.y.test", "a.b.y.test"), ("*.y.test",), ("*.b.y.test",)),
         (None, ("b.x.test",), ("*.x.test",), ("y.test",), ("*.test",), ("a.x.test", "*.ay.test")),
     ),
-    "domains": (("x.test", "y.test"), (("x.test",), ("y.test", "x.test")), (None, ("z.test",), ("x.test", "b.x.test"))),
+    "domains": (("x.test", "y.test"), (("x.test",), ("y.test", "x.test")), (None, ("z.test",), ("x.test", "b.x.test"))),  # noqa: E501
     "networks": (
         ("192.0.2.0/25", "192.0.2.128/25", "2001:db8::/32"),
         (("192.0.2.7/32",), ("192.0.2.0/24",), ("2001:db8:1::/48", "192.0.2.128/26")),

@@ -1,4 +1,6 @@
-"""The answers of servers for a delegation, compared with the stored one: the exact difference, its reason, and the advice."""
+"""The answers of servers for a delegation, compared with the stored one: the exact difference, its reason,
+and the advice.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -132,9 +134,9 @@ def test_all_servers_agree() -> None:
 @pytest.mark.parametrize(
     ("changes", "summary"),
     [
-        ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Send POST /subdomains/{NAME}/restore to restore it."),
-        ({"suspended_at": NOW}, f"{NAME} is suspended, so all 2 name servers have no delegation of it. Open a ticket to ask for a review."),
-        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers, or PUT /subdomains/{NAME}/records to set records."),
+        ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Send POST /subdomains/{NAME}/restore to restore it."),  # noqa: E501
+        ({"suspended_at": NOW}, f"{NAME} is suspended, so all 2 name servers have no delegation of it. Open a ticket to ask for a review."),  # noqa: E501
+        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers, or PUT /subdomains/{NAME}/records to set records."),  # noqa: E501
     ],
 )  # fmt: skip
 def test_servers_without_a_delegation_agree_with_an_undelegated_name(
@@ -152,7 +154,8 @@ def test_a_secondary_behind_its_primary_is_not_reported_as_wrong() -> None:
     )
     assert not behind.in_agreement
     assert behind.summary == (
-        f"ns1.example.test answers with the stored delegation of {NAME}. ns2.example.test does not have the last change of {NAME} yet. "
+        f"ns1.example.test answers with the stored delegation of {NAME}. ns2.example.test does not have "
+        f"the last change of {NAME} yet. "
         "Ask again in a minute. If the problem persists, open a ticket."
     )
     wrong = report(primary(), secondary(42, without("DS")))
@@ -164,13 +167,17 @@ def test_a_secondary_can_be_behind_a_later_change_of_the_primary() -> None:
     """The name was published at serial 42, changed by hand at 43, and repaired at 44."""
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
-        f"There is no delegation of {NAME}. The server's zone has the serial 43, but ns1.example.test has 44, "
+        f"There is no delegation of {NAME}. The server's zone has the serial 43, but ns1.example.test has "
+        "44, "
         "so a later change may not have reached the server yet."
     )
 
 
 def test_a_lag_of_other_names_does_not_explain_a_difference() -> None:
-    """The secondaries of a busy zone are always slightly behind. That explains no difference that the primary has too."""
+    """The secondaries of a busy zone are always slightly behind.
+
+    That explains no difference that the primary has too.
+    """
     both = report(primary(44, without("A")), secondary(43, without("A")))
     assert [each.cause for each in both.servers] == ["unknown", "unknown"]
     pending = report(primary(44, without("A")), secondary(43, without("A")), published_generation=2)
@@ -194,14 +201,18 @@ def test_an_old_copy_of_the_zone_that_was_restored() -> None:
         "so an old copy of the zone may have been restored."
     )
     assert found.summary == (
-        f"ns1.example.test {DIFFERS} An old copy of the zone may have been restored. If the problem persists, open a ticket."
+        f"ns1.example.test {DIFFERS} An old copy of the zone may have been restored. If the problem "
+        "persists, open a ticket."
     )
 
 
 def test_an_unpublished_change_explains_a_difference() -> None:
     found = report(primary(42, without("DS")), secondary(42, without("DS")), published_generation=2)
     assert {each.difference for each in found.servers} == {
-        f"Missing: DS 2371 13 2 {DIGEST}. The last change of the name is not published yet. This may explain the difference."
+        (
+            f"Missing: DS 2371 13 2 {DIGEST}. The last change of the name is not published yet. This may "
+            "explain the difference."
+        )
     }
     assert found.summary == (
         f"ns1.example.test, ns2.example.test {DIFFER} The last change of the name is not published yet. "
@@ -287,11 +298,13 @@ def test_an_unconfirmed_removal_agrees_with_any_answer() -> None:
     """The old delegation is served: the summary doesn't say that the name has none."""
     served = report(primary(), desired=(), **REMOVED, **AWAY)
     assert served.summary == (
-        f"ns1.example.test has records of {NAME}, which should not be in the DNS. The last change is not published. The zone is away."
+        f"ns1.example.test has records of {NAME}, which should not be in the DNS. The last change is not "
+        "published. The zone is away."
     )
     half = report(primary(records=()), secondary(41), desired=(), **REMOVED)
     assert half.summary.startswith(
-        f"ns1.example.test has no delegation of {NAME}, as intended. ns2.example.test does not have the last change of {NAME} yet."
+        f"ns1.example.test has no delegation of {NAME}, as intended. ns2.example.test does not have the "
+        f"last change of {NAME} yet."
     )
     gone = report(primary(records=()), desired=(), **REMOVED, **PENDING)
     assert gone.summary == (

@@ -133,7 +133,8 @@ def test_past_events_are_changes_and_dates_that_passed() -> None:
         ("expires", 365),
         ("renewed", 380),
         ("nameservers_updated", 400),
-        # The event has the exact date, even if the sweep recorded it a day later, and is shown once, even if recorded twice.
+        # The event has the exact date, even if the sweep recorded it a day later, and is shown once, even if
+        # recorded twice.
         ("renewal_opens", 670),
     ]
     told = {each.event: each for each in events if each.past}

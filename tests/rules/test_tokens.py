@@ -11,7 +11,8 @@ from sublet.errors import TokenExpired, TokenInvalid, TokenRevoked
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-# Computed outside of the service: 32 characters and their CRC-32 (zlib; base62 with digits, capitals, small letters).
+# Computed outside of the service: 32 characters and their CRC-32 (zlib; base62 with digits, capitals, small
+# letters).
 KNOWN = "sublet_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123454UPjcZ"
 
 

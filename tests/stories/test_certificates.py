@@ -45,7 +45,7 @@ def pebble(folder: Path, dns: tuple[str, int]) -> Iterator[AcmeServer]:
     folder.mkdir()
     certificate, key, ports = folder / "cert.pem", folder / "key.pem", [free_port() for _ in range(4)]
     run(
-        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",  # noqa: E501
         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
         "-keyout", str(key), "-out", str(certificate),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def answers(url: str, certificate: Path) -> bool:
 def run(program: str, *words: str, **environment: str) -> str:
     done = subprocess.run(
         [find_program(program), *words],
-        capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, env={**os.environ, **environment},
+        capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, env={**os.environ, **environment},  # noqa: E501
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -116,7 +116,7 @@ def test_a_stranger_gets_certificates(
     (tmp_path / "update-key").write_text("0123456789abcdef" * 2)
     with smtp_server(mailbox) as port, primary_of(server, tmp_path) as knot:
         settings: dict[str, Any] = {
-            "signup": "open", "mail_transport": "smtp", "mail_from": "names@example.net", "smtp_host": "127.0.0.1",
+            "signup": "open", "mail_transport": "smtp", "mail_from": "names@example.net", "smtp_host": "127.0.0.1",  # noqa: E501
             "smtp_port": port, "smtp_security": "none", "update_key_file": str(tmp_path / "update-key"),
             "update_listen": f"127.0.0.1:{free_port()}", "publish_wait_ms": 20_000,
         }  # fmt: skip
@@ -217,7 +217,7 @@ def by_lego(service: RunningService, acme: AcmeServer, folder: Path, key: str, s
     }
     words = [
         "--server", acme.directory, "--email", "eve@example.org", "--accept-tos", "--path", str(folder),
-        "--dns", "rfc2136", "--dns.disable-cp", "--dns.resolvers", service.settings.update_listen, "-d", f"*.{NAME}",
+        "--dns", "rfc2136", "--dns.disable-cp", "--dns.resolvers", service.settings.update_listen, "-d", f"*.{NAME}",  # noqa: E501
     ]  # fmt: skip
     run("lego", *words, "run", **environment)
     certificate = folder / "certificates" / f"_.{NAME}.crt"

@@ -1,4 +1,5 @@
-"""Fourteen months of a registry with a thousand names (80 of them in `make test`), day by day: every transition is in the table, each mail is sent once.
+"""Fourteen months of a registry with a thousand names (80 of them in `make test`), day by day: every
+transition is in the table, each mail is sent once.
 
 The table, the days and the mail that is due are written here a second time, apart from the code.
 """
@@ -54,7 +55,9 @@ MAIL_DEPENDS_ON = ("id", "user_id", "fqdn", "registered_at", "last_renewed_at", 
 
 @dataclass(frozen=True)
 class Rules:
-    """The days of a platform domain; `names` of it are registered, one after the other, within `begin_days`."""
+    """The days of a platform domain; `names` of it are registered, one after the
+    other, within `begin_days`.
+    """
 
     names: int
     begin_days: int
@@ -212,7 +215,9 @@ class Registry14:
         self.in_trash = {each["id"] for each in before.values() if each["trashed_at"] is not None}
 
     def _owe_reminder(self, row: RowMapping, now: datetime) -> None:
-        """The reminder of this day; of a name just restored the last one that its time in the trash swallowed."""
+        """The reminder of this day; of a name just restored the last one that its time in the trash
+        swallowed.
+        """
         began_at = row["last_renewed_at"] or row["registered_at"]
         days_passed = [
             days for days in REMINDERS.values() if began_at < row["expires_at"] - days * DAY <= now

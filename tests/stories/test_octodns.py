@@ -27,7 +27,7 @@ RECORDS: dict[str, Any] = {
                       "matching_type": 1, "certificate_association_data": "ab" * 32}},
     "_imaps._tcp": {"type": "SRV", "ttl": 300, "value": {"priority": 0, "weight": 1, "port": 993,
                     "target": "mail.provider.example."}},
-    "ssh": {"type": "SSHFP", "ttl": 300, "value": {"algorithm": 4, "fingerprint_type": 2, "fingerprint": "cd" * 32}},
+    "ssh": {"type": "SSHFP", "ttl": 300, "value": {"algorithm": 4, "fingerprint_type": 2, "fingerprint": "cd" * 32}},  # noqa: E501
     **{f"host{n}": {"type": "A", "ttl": 60 + n, "value": f"8.8.8.{n}"} for n in range(1, 20)},
     **{f"text{n}": {"type": "TXT", "ttl": 60 + n, "value": f"text {n}"} for n in range(1, 13)},
 }  # fmt: skip
@@ -53,7 +53,7 @@ def configure(folder: Path, key: dict[str, Any]) -> str:
     host, _, port = key["server"].rpartition(":")
     service = {
         "class": "octodns_bind.Rfc2136Provider", "host": host, "port": int(port), "timeout": 60,
-        "key_name": key["update_key"]["key_name"], "key_secret": key["secret"], "key_algorithm": "hmac-sha256",
+        "key_name": key["update_key"]["key_name"], "key_secret": key["secret"], "key_algorithm": "hmac-sha256",  # noqa: E501
     }  # fmt: skip
     yaml_files = {"class": "octodns.provider.yaml.YamlProvider", "enforce_order": False}
     settings = {

@@ -1,4 +1,6 @@
-"""An attacker waits for the name that another name's nameserver lies below: the other name is out of reach before it is free."""
+"""An attacker waits for the name that another name's nameserver lies below: the other name is out of reach
+before it is free.
+"""
 
 from datetime import datetime
 from functools import partial

@@ -1,4 +1,6 @@
-"""A stranger gets from nothing to a published delegation, without the operator: at most six requests, on both databases."""
+"""A stranger gets from nothing to a published delegation, without the operator: at most six requests, on both
+databases.
+"""
 
 import re
 import time

@@ -44,7 +44,9 @@ def metadata_of(wheel: Path) -> Message:
 
 
 def write_newer_release(wheel: Path) -> None:
-    """Write a wheel of version 9999.0 beside a wheel, with the same requirements and extras, and without code."""
+    """Write a wheel of version 9999.0 beside a wheel, with the same requirements and extras, and without
+    code.
+    """
     metadata = metadata_of(wheel)
     del metadata["Version"]
     metadata["Version"] = NEWER
@@ -116,7 +118,9 @@ def test_make_installs_the_locked_versions_though_each_has_a_newer_release(
 
 @pytest.mark.whole
 def test_the_index_offers_newer_releases(index: Path, clone: Path) -> None:
-    """The test above can fail: without `--no-deps`, pip resolves extras, such as `coverage[toml]`, to newer releases and stops."""
+    """The test above can fail: without `--no-deps`, pip resolves extras, such as `coverage[toml]`, to newer
+    releases and stops.
+    """
     pip = (clone / ".venv/bin/pip", "--disable-pip-version-check", "install")
     run(*pip, "--quiet", "pip==23.0.1")
     with pytest.raises(AssertionError, match=rf"-{NEWER}-py3|versions pinned with =="):

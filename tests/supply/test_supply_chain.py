@@ -1,4 +1,6 @@
-"""Where the code that runs comes from: pinned and hashed, few, with their licences and a bill of materials; a wheel built twice is one."""
+"""Where the code that runs comes from: pinned and hashed, few, with their licences and a bill of materials; a
+wheel built twice is one.
+"""
 
 import hashlib
 import os
@@ -50,7 +52,9 @@ def test_an_unpinned_lock_fails_the_test(tmp_path: Path, entry: str) -> None:
 
 
 def test_the_page_of_licences_matches_the_lock() -> None:
-    """Every package with its version, its licence as it declares it, and no other; `tools/supply_chain.py licences` writes it."""
+    """Every package with its version, its licence as it declares it, and no other; `tools/supply_chain.py
+    licences` writes it.
+    """
     assert PAGE.read_text(encoding="utf-8") == licences_page(read_lock())
 
 
@@ -65,7 +69,9 @@ def test_all_licences_are_permissive() -> None:
 
 
 def test_the_bill_of_materials_is_valid_cyclonedx() -> None:
-    """The required fields of CycloneDX 1.6, references that lead somewhere, and every package of the lock once."""
+    """The required fields of CycloneDX 1.6, references that lead somewhere, and every package of the lock
+    once.
+    """
     made_at = datetime(2026, 11, 22, tzinfo=UTC)
     packages = read_lock()
     bill = bill_of_materials(packages, "1.2.3", made_at)
@@ -141,7 +147,10 @@ def stand_in(folder: Path, script: str) -> str:
     return str(path)
 
 
-FOUND = '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}, {"name": "b", "version": "1", "vulns": []}]}'
+FOUND = (
+    '{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1", "fix_versions": ["2"]}]}, '
+    '{"name": "b", "version": "1", "vulns": []}]}'
+)
 """The report in the form that pip-audit 2 writes."""
 TO_REPORT = 'while [ "$1" != --output ]; do shift; done; '
 

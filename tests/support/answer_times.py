@@ -1,4 +1,6 @@
-"""Compare the answer times of requests about known and unknown addresses, which must not tell which addresses have accounts."""
+"""Compare the answer times of requests about known and unknown addresses, which must not tell which addresses
+have accounts.
+"""
 
 import statistics
 import time
@@ -11,16 +13,21 @@ Ask = Callable[[str, int], httpx.Response]
 DIFFERENCE_MAX = 0.2
 """The maximum of the median difference within pairs, as a part of the median time."""
 SIGMAS = 4
-"""The maximum deviation from one half of the share of pairs in which one kind was slower, in standard deviations."""
+"""The maximum deviation from one half of the share of pairs in which one kind was slower, in standard
+deviations.
+"""
 
 
 def compare_times(
     ask: Ask, tries: int, after: Callable[[httpx.Response], object] = lambda _: None
 ) -> list[httpx.Response]:
-    """Send pairs of requests, one about each kind of address, and return the answers. Fail if one kind is slower.
+    """Send pairs of requests, one about each kind of address, and return the answers.
 
-    The requests of a pair follow each other directly, in alternating order, so that a busy machine slows both. A kind is slower if more
-    pairs say so than chance explains, and if the median difference exceeds `DIFFERENCE_MAX`. `after` is called with each answer, unmeasured.
+    Fail if one kind is slower.
+
+    The requests of a pair follow each other directly, in alternating order, so that a busy machine slows
+    both. A kind is slower if more pairs say so than chance explains, and if the median difference exceeds
+    `DIFFERENCE_MAX`. `after` is called with each answer, unmeasured.
     """
     answers, differences, all_seconds = list[httpx.Response](), list[float](), list[float]()
     for number in range(tries):

@@ -1,4 +1,6 @@
-"""Child zones on real servers whose CDS records request DS records, with right and wrong requests and their expected outcomes."""
+"""Child zones on real servers whose CDS records request DS records, with right and wrong requests and their
+expected outcomes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +19,9 @@ KEYS = {name: ZoneKey.new() for name in ("operator", "old", "new", "absent")}
 
 @dataclass(frozen=True)
 class AskingChild:
-    """A child with its own nameservers ns-NUMBER.op.test at `addresses`, its DS records, and the expected outcome."""
+    """A child with its own nameservers ns-NUMBER.op.test at `addresses`, its DS records, and the expected
+    outcome.
+    """
 
     label: str
     addresses: tuple[str, ...]

@@ -23,7 +23,9 @@ class Request:
 
 
 def send_at_once(service: RunningService, requests: Sequence[Request]) -> list[httpx.Response]:
-    """Open a connection for each request, wait until all are open, then send all, and return the answers in order."""
+    """Open a connection for each request, wait until all are open, then send all, and return the answers in
+    order.
+    """
     origin = service.base_url.removesuffix("/api/v1")
     barrier = asyncio.Barrier(len(requests))
 

@@ -1,4 +1,7 @@
-"""An authenticator for passkeys in Python. Each has one ES256 key, verifies its user and gives no attestation."""
+"""An authenticator for passkeys in Python.
+
+Each has one ES256 key, verifies its user and gives no attestation.
+"""
 
 import hashlib
 import json

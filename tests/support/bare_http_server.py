@@ -1,4 +1,6 @@
-"""The HTTP server with an application that answers with the body's length, for tests of the server's own limits."""
+"""The HTTP server with an application that answers with the body's length, for tests of the server's own
+limits.
+"""
 
 import asyncio
 import re

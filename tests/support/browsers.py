@@ -1,4 +1,7 @@
-"""A browser that is signed in at a running service. It sends the cookie of its session, and `Origin` with changes."""
+"""A browser that is signed in at a running service.
+
+It sends the cookie of its session, and `Origin` with changes.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,7 +36,10 @@ class Browser:
 
 
 def signed_in(service: RunningService, email: str, former: Browser | None = None) -> Browser:
-    """Return a browser in which a user has just signed in by mail. With a `former` browser its session is signed in again."""
+    """Return a browser in which a user has just signed in by mail.
+
+    With a `former` browser its session is signed in again.
+    """
 
     def verb(tx: Tx) -> SignedIn:
         user = find_user_by_email(tx, email)

@@ -1,4 +1,6 @@
-"""Keys of child zones, and the signed DNSKEY, CDS and CDNSKEY records with them, for decisions about DS records."""
+"""Keys of child zones, and the signed DNSKEY, CDS and CDNSKEY records with them, for decisions about DS
+records.
+"""
 
 import random
 from collections.abc import Sequence
@@ -99,7 +101,10 @@ def sign(
 def random_child(
     chance: random.Random, pool: Sequence[ChildKey], zone_key: ChildKey, now: datetime
 ) -> tuple[list[DsRecord], PublishedKeys, datetime | None]:
-    """Return random DS records, records that the child publishes, and the last followed inception. Most are a step of a rollover."""
+    """Return random DS records, records that the child publishes, and the last followed inception.
+
+    Most are a step of a rollover.
+    """
 
     def some(of: Sequence[ChildKey], least: int = 1) -> list[ChildKey]:
         return chance.sample(list(of), chance.randint(min(least, len(of)), min(2, len(of))))

@@ -1,4 +1,7 @@
-"""Chromium with the console: with or without JavaScript, narrow or wide, light or dark. A fault in a page fails the test."""
+"""Chromium with the console: with or without JavaScript, narrow or wide, light or dark.
+
+A fault in a page fails the test.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -64,7 +67,10 @@ class Loaded:
 
 @dataclass  # without slots, because playwright adds an attribute
 class Tab:
-    """A browser tab with the console. `faults` are the browser's messages, failed scripts, and requests to other hosts."""
+    """A browser tab with the console.
+
+    `faults` are the browser's messages, failed scripts, and requests to other hosts.
+    """
 
     page: Page
     origin: str
@@ -144,7 +150,9 @@ def tab(
 
 
 def origin_of(service: RunningService) -> str:
-    """Return the origin of the console, on localhost, because browsers accept its cookie over plain HTTP only there."""
+    """Return the origin of the console, on localhost, because browsers accept its cookie over plain HTTP only
+    there.
+    """
     return service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
 
 

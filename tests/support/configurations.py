@@ -1,4 +1,6 @@
-"""Random objects that the service accepts, each value in a random spelling, as Terraform and Ansible configure them."""
+"""Random objects that the service accepts, each value in a random spelling, as Terraform and Ansible
+configure them.
+"""
 
 import json
 import random
@@ -25,7 +27,8 @@ ROLES = ["owner", "member", "billing", "viewer"]
 class Configuration:
     """A name and a token. Members that are left out are missing.
 
-    `others` has what Terraform alone configures, by resource: an offer of the name, an organization with a member, the automatic DS.
+    `others` has what Terraform alone configures, by resource: an offer of the name, an organization with a
+    member, the automatic DS.
     """
 
     name: Mapping[str, Any]
@@ -59,7 +62,10 @@ def draw_configuration(rng: random.Random, number: int) -> Configuration:
 
 
 def _others(rng: random.Random, number: int, fqdn: str) -> dict[str, dict[str, Any]]:
-    """Return the resources of Terraform alone. Each invites another mailbox, because one gets five mails an hour."""
+    """Return the resources of Terraform alone.
+
+    Each invites another mailbox, because one gets five mails an hour.
+    """
     found: dict[str, dict[str, Any]] = {}
     if rng.random() < 0.5:
         found["transfer"] = {"to": _respelled(rng, "mail address", "grace@example.org")}
@@ -82,7 +88,7 @@ def _token(rng: random.Random, number: int) -> dict[str, Any]:
         "domains": [_respelled(rng, "name", DOMAIN)],
         "networks": [_respelled(rng, "network", each) for each in _some(rng, networks)],
         "daily_credits": rng.randrange(10**6),
-        "expires_at": f"{datetime.now(UTC).date() + timedelta(days=rng.randrange(30, 330))}{rng.choice('Tt')}10:00:00{rng.choice(['', '.5', '.123456'])}{rng.choice(['Z', 'z', '+02:00', '-11:30'])}",
+        "expires_at": f"{datetime.now(UTC).date() + timedelta(days=rng.randrange(30, 330))}{rng.choice('Tt')}10:00:00{rng.choice(['', '.5', '.123456'])}{rng.choice(['Z', 'z', '+02:00', '-11:30'])}",  # noqa: E501
     }
     title = rng.choice(["{}", " {} ", "bücher {}"]).format(f"token {number}")
     chosen = {member: value for member, value in optional.items() if rng.random() < 0.5}
@@ -176,9 +182,11 @@ def _identifier(kind: str, each: Configuration, state: Mapping[str, Any], rng: r
 
 
 def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: random.Random) -> None:
-    """Play configurations, then the same with changes, and assert that check mode tells what the real run does, each time.
+    """Play configurations, then the same with changes, and assert that check mode tells what the real run
+    does, each time.
 
-    In between, configurations that stay as they are change nothing, and neither does the last run. One start of Ansible does all.
+    In between, configurations that stay as they are change nothing, and neither does the last run. One start
+    of Ansible does all.
     """
     first = [options for each in configurations for options in _tasks(each)]
     altered = [rng.choice([_same, _changed, _absent])(rng, *each) for each in first]
@@ -202,7 +210,10 @@ def check_ansible(ansible: Ansible, configurations: list[Configuration], rng: ra
 
 
 def check_second_run(ansible: Ansible, configurations: list[Configuration]) -> None:
-    """Play configurations twice, and assert that the second run changes nothing. One start of Ansible does both."""
+    """Play configurations twice, and assert that the second run changes nothing.
+
+    One start of Ansible does both.
+    """
     tasks = [options for each in configurations for options in _tasks(each)]
     played = ansible.play(_playbook((tasks, False), (tasks, False)))
     assert played.changes == [True] * len(tasks) + [False] * len(tasks), played.text

@@ -17,7 +17,9 @@ from support.running_service import RunningService
 
 @dataclass(slots=True)
 class PageForm:
-    """A form of a page: its action, the values of its fields, and the other values that a person can choose for a field by a click."""
+    """A form of a page: its action, the values of its fields, and the other values that a person can choose
+    for a field by a click.
+    """
 
     method: str
     action: str
@@ -123,7 +125,10 @@ class ConsoleClient:
         return self._send("GET", path, headers={"sec-fetch-site": "same-origin", **headers})
 
     def post(self, path: str, fields: dict[str, Any], **headers: str) -> Shown:
-        """Send a form like a page of the service, and follow the redirect. A header that is empty is left out."""
+        """Send a form like a page of the service, and follow the redirect.
+
+        A header that is empty is left out.
+        """
         sent = {"origin": self.origin, "sec-fetch-site": "same-origin"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }

@@ -1,4 +1,6 @@
-"""Every page of the console, and data of a service that fills them, for screenshots and for checks of all pages."""
+"""Every page of the console, and data of a service that fills them, for screenshots and for checks of all
+pages.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

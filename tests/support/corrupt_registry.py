@@ -1,4 +1,6 @@
-"""Corrupt a registry without the verbs and without the database's constraints, in a transaction that is rolled back."""
+"""Corrupt a registry without the verbs and without the database's constraints, in a transaction that is
+rolled back.
+"""
 
 # ruff: noqa: S608 - the SQL is built from the tests' own texts
 
@@ -31,14 +33,20 @@ class _UndoError(Exception):
 
 
 def found_after(registry: Registry, spoil: Spoil, *, guarded: bool = False) -> list[Violation]:
-    """Corrupt the registry, run the doctor and roll back; return its findings. Unless `guarded`, the constraints are disabled."""
+    """Corrupt the registry, run the doctor and roll back; return its findings.
+
+    Unless `guarded`, the constraints are disabled.
+    """
     return found_after_each(registry, {"it": spoil}, guarded=guarded)["it"]
 
 
 def found_after_each(
     registry: Registry, spoils: Mapping[str, Spoil], *, guarded: bool = False
 ) -> dict[str, list[Violation]]:
-    """Corrupt the registry in each way separately, and return the doctor's findings for each. Everything is rolled back."""
+    """Corrupt the registry in each way separately, and return the doctor's findings for each.
+
+    Everything is rolled back.
+    """
     found: dict[str, list[Violation]] = {}
 
     def run(tx: Tx) -> None:

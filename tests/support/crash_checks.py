@@ -46,7 +46,9 @@ def suspend_it(service: RunningService, _who: Registrant) -> None:
 
 
 def zone_is_right(service: RunningService) -> bool:
-    """True if the built-in name server serves exactly the registry's delegations in example.test, and no change is pending."""
+    """True if the built-in name server serves exactly the registry's delegations in example.test, and no
+    change is pending.
+    """
 
     def read(tx: Tx) -> bool:
         return not count_waiting(tx) and _standing(tx, ZONE) == _wanted(tx)
@@ -55,7 +57,9 @@ def zone_is_right(service: RunningService) -> bool:
 
 
 def standing(service: RunningService, name: str = ZONE) -> set[Triple]:
-    """Return the built-in name server's records of a name, by default of all names that were ever registered in example.test."""
+    """Return the built-in name server's records of a name, by default of all names that were ever registered
+    in example.test.
+    """
     return service.read(lambda tx: _standing(tx, name))
 
 

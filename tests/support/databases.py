@@ -1,7 +1,7 @@
 """The databases of services in tests: SQLite, or PostgreSQL with `pytest --database postgresql`.
 
-On PostgreSQL each process of pytest runs one server. Each registry is a new database of the server, and is dropped after the test in
-whose folder it belongs.
+On PostgreSQL each process of pytest runs one server. Each registry is a new database of the server, and is
+dropped after the test in whose folder it belongs.
 """
 
 import atexit
@@ -18,7 +18,9 @@ from sublet.db import Tx
 from support.postgresql import fresh_database, run_postgresql
 
 VARIABLE = "TEST_DATABASE"
-"""Names the database, also for processes that tests start. It has no prefix SUBLET_, which would make it an unknown setting."""
+"""Names the database, also for processes that tests start. It has no prefix SUBLET_, which would make it an
+unknown setting.
+"""
 
 
 def on_postgresql() -> bool:
@@ -39,16 +41,22 @@ _server = _Server()
 
 
 def server_address() -> str:
-    """Return the address of the maintenance database of this process's PostgreSQL. The first call starts the server."""
+    """Return the address of the maintenance database of this process's PostgreSQL.
+
+    The first call starts the server.
+    """
     if not _server.url:
-        # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as another user.
+        # Not in pytest's own folder, which every run of pytest closes to other users, and PostgreSQL runs as
+        # another user.
         folder = _server.running.enter_context(tempfile.TemporaryDirectory(prefix="sublet-postgresql-"))
         _server.url = _server.running.enter_context(run_postgresql(Path(folder)))
     return _server.url
 
 
 def kept_database() -> str:
-    """Create a database on this process's PostgreSQL that stays until the server stops, and return its address."""
+    """Create a database on this process's PostgreSQL that stays until the server stops, and return its
+    address.
+    """
     server = server_address()
     return _server.running.enter_context(fresh_database(server))
 
@@ -61,9 +69,11 @@ def stop_server() -> None:
 
 
 def registry_address(folder: Path, *, like: str | None = None) -> str:
-    """Return the address of the registry of a test's folder: a file that doesn't exist yet, or a new database.
+    """Return the address of the registry of a test's folder: a file that doesn't exist yet, or a new
+    database.
 
-    On PostgreSQL the new database is a copy of the database `like`, or empty. A second call for a folder returns the same address.
+    On PostgreSQL the new database is a copy of the database `like`, or empty. A second call for a folder
+    returns the same address.
     """
     if not on_postgresql():
         return f"sqlite:///{folder}/registry.db"

@@ -8,7 +8,9 @@ from sublet.db import Tx
 
 
 def refuse_undeclared(tx: Tx) -> None:
-    """Fail if an event has a member that is declared neither as erased nor as kept when its user is deleted."""
+    """Fail if an event has a member that is declared neither as erased nor as kept
+    when its user is deleted.
+    """
     events = audit_events.c
     found = {
         (object_type, name)

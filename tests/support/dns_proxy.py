@@ -10,9 +10,13 @@ import dns.message
 import dns.opcode
 
 OnQuery = Callable[[bytes], bytes | None]
-"""Returns the message to forward for a query. If it returns None, nothing is forwarded and the connection hangs."""
+"""Returns the message to forward for a query. If it returns None, nothing is forwarded and the connection
+hangs.
+"""
 OnAnswer = Callable[[bytes], bytes | None]
-"""Returns the bytes to forward for an answer, with their length prefix. If it returns None, the connection is closed."""
+"""Returns the bytes to forward for an answer, with their length prefix. If it returns None, the connection is
+closed.
+"""
 
 
 def framed(wire: bytes) -> bytes:

@@ -1,4 +1,6 @@
-"""UPDATE messages that a test sends to a server, their answers, and the delegation that they add or remove."""
+"""UPDATE messages that a test sends to a server, their answers, and the delegation
+that they add or remove.
+"""
 
 import socket
 from collections.abc import Callable
@@ -28,7 +30,10 @@ class Outcome:
 
 
 def send(server: NameServerProcess, build: Build, *, key: TsigKey | None = None, zone: str = ZONE) -> Outcome:
-    """Send an update over TCP, signed if a key is given. Return the answer unverified, because refusals are often unsigned."""
+    """Send an update over TCP, signed if a key is given.
+
+    Return the answer unverified, because refusals are often unsigned.
+    """
     message = dns.update.UpdateMessage(zone)
     if key is not None:
         ring = {dns.name.from_text(key.name): dns.tsig.Key(key.name, key.secret.reveal(), key.algorithm)}

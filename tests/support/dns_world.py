@@ -1,7 +1,8 @@
 """A small Internet of real name servers in the network of a test, whose zones, keys and faults are data.
 
-All servers listen on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so that signatures can be wrong
-or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults that no maintained server has.
+All servers listen on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so
+that signatures can be wrong or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults
+that no maintained server has.
 """
 
 import base64
@@ -138,7 +139,10 @@ def _signed_with_nsec3(zone: dns.zone.Zone, key: ZoneKey) -> str:
 
 @dataclass(frozen=True)
 class Server:
-    """A real server. `kind` is knot, bind, nsd or powerdns. `recursion` turns recursion on for all clients (BIND)."""
+    """A real server.
+
+    `kind` is knot, bind, nsd or powerdns. `recursion` turns recursion on for all clients (BIND).
+    """
 
     kind: str
     addresses: tuple[str, ...]
@@ -316,7 +320,10 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
         )
     # PowerDNS would otherwise answer without the signatures, which are among the records.
     signed = [zone.name.rstrip(".") for zone in server.zones if zone.key is not None]
-    presigned = "insert into domainmetadata (domain_id, kind, content) select id, 'PRESIGNED', '1' from domains where name = '{}';"
+    presigned = (
+        "insert into domainmetadata (domain_id, kind, content) select id, 'PRESIGNED', '1' from domains "
+        "where name = '{}';"
+    )
     run_tool(["sqlite3", str(database)], "\n".join(map(presigned.format, signed)), folder)
     return ["pdns_server", f"--config-dir={folder}", "--guardian=no", "--daemon=no", "--write-pid=no"]
 
@@ -366,7 +373,10 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
     flags, protocol, algorithm, key = str(root[1].dnskey).split(" ", 3)
     lines = [
         f'options {{ directory "{folder}"; listen-on {{ {address}; }}; listen-on-v6 {{ none; }};',
-        f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address {address};",
+        (
+            f"  recursion yes; allow-recursion {{ any; }}; dnssec-validation yes; query-source address "
+            f"{address};"
+        ),
         "  pid-file none; session-keyfile none; qname-minimization off; lame-ttl 0;",
         "  servfail-ttl 0; synth-from-dnssec no;",
         '  disable-empty-zone "."; empty-zones-enable no; };',

@@ -1,7 +1,7 @@
 """A trigger for each error code over HTTP.
 
-A trigger is a context manager. It prepares users, names and coupons, yields a function that sends the refused request, and cleans up. A
-test can thus compare the database before and after the request.
+A trigger is a context manager. It prepares users, names and coupons, yields a function that sends the refused
+request, and cleans up. A test can thus compare the database before and after the request.
 """
 
 import itertools
@@ -31,8 +31,8 @@ SETTINGS: dict[str, Any] = {
     "rate_limit_failed_auth_per_minute": 100_000,
     "health_checks": True,
 }
-"""The settings that all triggers need. Only `rate_limited` exceeds these limits. Before the service starts, a test must also set
-`sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
+"""The settings that all triggers need. Only `rate_limited` exceeds these limits. Before the service starts, a
+test must also set `sublet.db.sqlite.BUSY_TIMEOUT_SECONDS` to `BUSY_TIMEOUT_SECONDS`.
 """
 
 _NUMBERS = itertools.count(1)
@@ -62,7 +62,9 @@ def unused_name(domain: str = "example.test") -> str:
 
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
-    """Block registrations as another process could: by SQLite's write lock, or by a lock on PostgreSQL's table of names."""
+    """Block registrations as another process could: by SQLite's write lock, or by a lock on PostgreSQL's
+    table of names.
+    """
     with _other_hand(service) as hand:
         hand.execute("LOCK TABLE subdomains IN SHARE MODE" if _is_postgresql(service) else "BEGIN IMMEDIATE")
         try:
@@ -73,7 +75,9 @@ def locked(service: RunningService) -> Iterator[None]:
 
 @contextmanager
 def away(service: RunningService) -> Iterator[None]:
-    """Block all writes: by SQLite's write lock, or by closing PostgreSQL's connections and refusing new ones."""
+    """Block all writes: by SQLite's write lock, or by closing PostgreSQL's connections
+    and refusing new ones.
+    """
     if not _is_postgresql(service):
         with locked(service):
             yield
@@ -546,7 +550,10 @@ def precondition_failed(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def idempotency_in_progress(service: RunningService) -> Iterator[Send]:
-    """Send two equal requests at the same time while a lock is held. The first waits for the lock; the second is refused."""
+    """Send two equal requests at the same time while a lock is held.
+
+    The first waits for the lock; the second is refused.
+    """
     user = new_user(service)
     body = {"fqdn": unused_name()}
     answers: list[httpx.Response] = []

@@ -1,4 +1,7 @@
-"""Name servers with faults that no maintained server has, built with dnspython. Each serves one zone at one address."""
+"""Name servers with faults that no maintained server has, built with dnspython.
+
+Each serves one zone at one address.
+"""
 
 import socket
 import threading
@@ -20,9 +23,10 @@ import dns.rrset
 class FaultyNameServer:
     """A server at `address` with these record sets (lines `name ttl IN type rdata`), and with faults.
 
-    `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers larger than allowed), `silent`
-    (never answers), `servfail`, `tarpit` (never ends a TCP connection, and never answers over UDP), `forged_over_udp` (has CDS records only
-    over UDP). `asked` counts queries; `times` are their instants.
+    `faults` may have: `no_tcp`, `no_edns` (FORMERR), `upward` (a referral to the root), `large_udp` (answers
+    larger than allowed), `silent` (never answers), `servfail`, `tarpit` (never ends a TCP connection, and
+    never answers over UDP), `forged_over_udp` (has CDS records only over UDP). `asked` counts queries;
+    `times` are their instants.
     """
 
     address: str

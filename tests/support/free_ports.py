@@ -1,8 +1,8 @@
 """Free ports for servers that a test is about to start.
 
-The ports are below Linux's range for outgoing connections (`ip_local_port_range`, from 32768), because a client could take a port of that
-range before the server starts or restarts. For the same reason each worker of pytest has ports of its own, and gives none out twice until
-all were given out.
+The ports are below Linux's range for outgoing connections (`ip_local_port_range`, from 32768), because a
+client could take a port of that range before the server starts or restarts. For the same reason each worker
+of pytest has ports of its own, and gives none out twice until all were given out.
 """
 
 import errno

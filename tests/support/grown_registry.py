@@ -1,6 +1,7 @@
 """Fill a registry of any size from a seed: names with their ledger, trash, tickets, mail and zone.
 
-The registry's verbs create ten thousand names in minutes. `multiply` then copies all users with their names in seconds.
+The registry's verbs create ten thousand names in minutes. `multiply` then copies all users with their names
+in seconds.
 """
 
 import asyncio

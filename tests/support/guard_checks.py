@@ -1,4 +1,7 @@
-"""A check for each guard of the service. The service passes them; a copy of the service without a guard must fail its check."""
+"""A check for each guard of the service.
+
+The service passes them; a copy of the service without a guard must fail its check.
+"""
 
 from typing import Any
 
@@ -37,7 +40,9 @@ def check_former_glue_leaves(service: RunningService) -> None:
 
 
 def check_others_names_are_hidden(service: RunningService) -> None:
-    """Check that requests for another user's name, by name or id, get the same answer as for a missing name."""
+    """Check that requests for another user's name, by name or id, get the same answer
+    as for a missing name.
+    """
     ada, bob = (service.add_user(f"{name}@example.org", credit_count=100) for name in ("ada", "bob"))
     subdomain = service.register(ada, NAME, nameservers=["ns1.provider.example"])["subdomain"]
     requests: list[tuple[str, str, Any]] = [
@@ -79,7 +84,11 @@ WRONG_CLOCK_NAMES = 30
 
 
 def check_wrong_clock_loses_nothing(service: RunningService) -> None:
-    """Check that a clock that is wrong by a year deletes no names: the sweep stops until the operator confirms the clock. Publishing continues."""
+    """Check that a clock that is wrong by a year deletes no names: the sweep stops until the operator
+    confirms the clock.
+
+    Publishing continues.
+    """
     names = [f"n{number}.example.test" for number in range(WRONG_CLOCK_NAMES)]
     ada = service.add_user(free_quota="100")
     for name in names:

@@ -1,4 +1,6 @@
-"""Tools for tests with hostile input: a target, checks of refusals and of stored rows, and raw HTTP over a socket."""
+"""Tools for tests with hostile input: a target, checks of refusals and of stored rows, and raw HTTP over a
+socket.
+"""
 
 import json
 import socket
@@ -66,7 +68,9 @@ def prepare(service: RunningService) -> Target:
 
 
 MOVED_BY_TIME = {"last_used_at", "last_used_from", "due_at", "loss_at", "seen_at", "made_at", "losses"}
-"""Columns that change without a writing request: the last use of a token, and the instants that the sweep stores."""
+"""Columns that change without a writing request: the last use of a token, and the instants that the sweep
+stores.
+"""
 
 
 MADE_BY_PROCESSES = {

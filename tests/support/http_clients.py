@@ -1,4 +1,7 @@
-"""HTTP clients without TLS. Loading the trusted certificates takes longer than most tests, and no server here has a certificate."""
+"""HTTP clients without TLS.
+
+Loading the trusted certificates takes longer than most tests, and no server here has a certificate.
+"""
 
 import ssl
 from functools import partial

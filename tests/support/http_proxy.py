@@ -1,4 +1,6 @@
-"""A proxy in front of the service that delays, cuts, loses or repeats answers, and answers 429 during an overload."""
+"""A proxy in front of the service that delays, cuts, loses or repeats answers, and answers 429 during an
+overload.
+"""
 
 import random
 import socket

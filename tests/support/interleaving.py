@@ -30,7 +30,10 @@ def interleave(
     beside: Callable[[Tx], object],
     then: Callable[[Tx], object] = do_nothing,
 ) -> None:
-    """Run `first` and `then` in one transaction. Between them `beside` begins in another one and waits. Neither is retried."""
+    """Run `first` and `then` in one transaction.
+
+    Between them `beside` begins in another one and waits. Neither is retried.
+    """
 
     def run() -> None:
         with engine.begin() as connection:

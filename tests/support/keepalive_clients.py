@@ -29,7 +29,8 @@ class Hammer:
 
     def _ask(self, url: str, token: str, pause_seconds: float) -> None:
         split = urlsplit(url)
-        # This client doesn't check whether the server has closed the connection before it sends, and never retries.
+        # This client doesn't check whether the server has closed the connection before it sends, and never
+        # retries.
         client = http.client.HTTPConnection(str(split.hostname), split.port, timeout=60)
         while not self._over.is_set():
             try:
@@ -52,7 +53,10 @@ class Hammer:
 
 @contextmanager
 def hammering(url: str, token: str, *, clients: int = 4, pause_seconds: float = 0.02) -> Iterator[Hammer]:
-    """Send requests to `url` from several clients until the block ends. Client n waits n times `pause_seconds` after each request."""
+    """Send requests to `url` from several clients until the block ends.
+
+    Client n waits n times `pause_seconds` after each request.
+    """
     hammer = Hammer()
     threads = [
         threading.Thread(target=hammer._ask, args=(url, token, pause_seconds * number), daemon=True)

@@ -23,11 +23,13 @@ SELECT md5(string_agg(found, ' ' ORDER BY found)) FROM (
     UNION ALL SELECT concat_ws(' ', conrelid, conname, convalidated) FROM pg_constraint
     UNION ALL SELECT concat_ws(' ', indexrelid, indisvalid) FROM pg_index
 ) AS each (found)
-"""
+"""  # noqa: E501
 
 
 class KeptRegistry:
-    """Opens a copy of a prepared registry at the first test, and again after a test that changed the schema or replaced the file."""
+    """Opens a copy of a prepared registry at the first test, and again after a test that changed the schema
+    or replaced the file.
+    """
 
     def __init__(self, prepared: Prepared, copied: Callable[[], AbstractContextManager[str]]) -> None:
         self._prepared = prepared

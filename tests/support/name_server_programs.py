@@ -1,4 +1,6 @@
-"""The differences between name server programs for `name_servers`: how to start one, change its zone by hand, and delete its state."""
+"""The differences between name server programs for `name_servers`: how to start one, change its zone by hand,
+and delete its state.
+"""
 
 import os
 import shlex
@@ -61,9 +63,13 @@ class Program(Protocol):
 
     programs: tuple[str, ...]
     status_command: str
-    """The command that succeeds as soon as the printed commands can be run; empty if there are none for a running server."""
+    """The command that succeeds as soon as the printed commands can be run; empty if there are none for a
+    running server.
+    """
     write_command: str
-    """The command that makes a server write zone files at once, as it does once an hour; empty if it has none."""
+    """The command that makes a server write zone files at once, as it does once an hour; empty if it has
+    none.
+    """
 
     def configure_primary(self, site: Site) -> ServerConfig:
         """Return the configuration of a primary that `sublet zone config` prints."""

@@ -1,4 +1,6 @@
-"""Real name servers that run with the configurations of `sublet zone config`, so that every line of these is tested."""
+"""Real name servers that run with the configurations of `sublet zone config`, so that every line of these is
+tested.
+"""
 
 import os
 import secrets
@@ -66,7 +68,10 @@ def zone_apex(zone: str, address: str = "127.0.0.1", **changes: object) -> Apex:
 
 @dataclass(slots=True)
 class NameServerProcess:
-    """A server of one zone. A test can stop, kill or freeze it, and start it again on the same port with the same state."""
+    """A server of one zone.
+
+    A test can stop, kill or freeze it, and start it again on the same port with the same state.
+    """
 
     kind: str
     address: str
@@ -121,7 +126,8 @@ class NameServerProcess:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the server, and wait until it answers for its zone."""
-        # In a session of its own, because some servers have several processes, and a signal must reach all of them.
+        # In a session of its own, because some servers have several processes, and a signal must reach all of
+        # them.
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self._words(self.program.start_command(self)),
@@ -182,7 +188,9 @@ class NameServerProcess:
             query.use_tsig(ring)
             with suppress(
                 EOFError
-            ):  # Knot closes the connection if the client needs half a second for a part, as on a busy machine
+                # Knot closes the connection if the client needs half a second for a part, as on a busy
+                # machine
+            ):
                 dns.query.inbound_xfr(self.address, zone, query, self.port, timeout=60, lifetime=60)
                 return zone
         raise EOFError(f"{self.kind} ends each transfer of {self.zone} too early")
@@ -210,7 +218,8 @@ class NameServerProcess:
     def nsupdate(self, lines: Sequence[str]) -> None:
         """Change the zone on the server itself, as its operator would.
 
-        `lines` are lines of nsupdate with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE [RDATA]]`.
+        `lines` are lines of nsupdate with full names: `add NAME TTL TYPE RDATA`, `delete NAME [TYPE
+        [RDATA]]`.
         """
         self.program.change_by_hand(self, [shlex.split(line, posix=False) for line in lines])
 
@@ -222,7 +231,9 @@ class NameServerProcess:
         )
 
     def rebuild(self, zone_text: str | None = None) -> None:
-        """Restart the server as after a loss of its zone: with this zone file or the first one, without its journal, with its signing keys."""
+        """Restart the server as after a loss of its zone: with this zone file or the first one, without its
+        journal, with its signing keys.
+        """
         self.kill()
         self.program.forget(self)
         self.program.load(self, zone_text)
@@ -308,8 +319,8 @@ def secondary(
 ) -> Iterator[NameServerProcess]:
     """Run a secondary with its primary's zone, and stop it at the end.
 
-    The primary must know the secondary's address. Choose the address first (`free_address("127.0.0.2")`), pass it to
-    `primary(secondaries=…)`, then start the secondary at this address.
+    The primary must know the secondary's address. Choose the address first (`free_address("127.0.0.2")`),
+    pass it to `primary(secondaries=…)`, then start the secondary at this address.
     """
     host, port = address or free_address("127.0.0.2")
     folder.mkdir(parents=True, exist_ok=True)
@@ -401,7 +412,10 @@ def validate(
     trust_anchors: Sequence[str],
     *questions: tuple[str, str],
 ) -> list[tuple[str, bool]]:
-    """Query a new resolver, whose cache is empty. Return the code of each answer, and whether the answer has the AD flag."""
+    """Query a new resolver, whose cache is empty.
+
+    Return the code of each answer, and whether the answer has the AD flag.
+    """
     with resolver(folder, stubs, trust_anchors) as asked:
         answers = [resolve(asked, *question) for question in questions]
     return [(dns.rcode.to_text(each.rcode()), bool(each.flags & dns.flags.AD)) for each in answers]

@@ -1,4 +1,5 @@
-"""Run a test in a network namespace (Linux), where loopback has public addresses for glue, and port 53 is free.
+"""Run a test in a network namespace (Linux), where loopback has public addresses for glue, and port 53 is
+free.
 
 The test runs again in a second pytest process inside the namespace.
 """
@@ -26,9 +27,11 @@ exec "$@"
 
 
 def runs_outside(request: pytest.FixtureRequest, addresses: Sequence[str], seconds: float = 120) -> bool:
-    """Run the calling test in a network with these addresses, and return True; return False inside of that network.
+    """Run the calling test in a network with these addresses, and return True; return False inside of that
+    network.
 
-    A test begins with `if runs_outside(…): return`. Its fixtures must start nothing, because they would start twice.
+    A test begins with `if runs_outside(…): return`. Its fixtures must start nothing, because they would start
+    twice.
     """
     if os.environ.get(_INSIDE):
         return False

@@ -1,4 +1,6 @@
-"""A fictitious next version of Sublet: a copy of the package with one more migration, which runs in processes of its own."""
+"""A fictitious next version of Sublet: a copy of the package with one more migration, which runs in processes
+of its own.
+"""
 
 import json
 import os
@@ -62,7 +64,10 @@ class NewerVersion:
         )
 
     def run(self, url: str, *words: str, expect: int = 0) -> Any:
-        """Run a command of the next version with --json, and return its value. `expect` is the required exit code."""
+        """Run a command of the next version with --json, and return its value.
+
+        `expect` is the required exit code.
+        """
         return json.loads(_answer(self.start(url, *words), expect))
 
     def tell(self, url: str, *words: str) -> str:
@@ -78,7 +83,10 @@ def _answer(process: "subprocess.Popen[str]", expect: int) -> str:
 
 @cache
 def newer_version(*, goes_on: bool) -> NewerVersion:
-    """Create the next version, once for all tests, because its first command compiles it. If `goes_on`, its schema is compatible with this version."""
+    """Create the next version, once for all tests, because its first command compiles it.
+
+    If `goes_on`, its schema is compatible with this version.
+    """
     package = template("newer") / "sublet"
     shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     before = needed_revision()

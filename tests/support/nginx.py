@@ -69,7 +69,9 @@ def resident_bytes(pid: int) -> int:
 
 @contextmanager
 def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
-    """Run nginx in front of one or two APIs, with the deployment files; only addresses and paths are replaced."""
+    """Run nginx in front of one or two APIs, with the deployment files; only addresses and paths are
+    replaced.
+    """
     proxy = Proxy(free_address(), free_address(), folder)
     _make_certificate(folder)
     of_upstream = {
@@ -100,7 +102,9 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
             # nginx's own user may not enter root's temporary folders
             "pid /run/nginx.pid": f"user {getpass.getuser()};\npid {folder}/nginx.pid",
             "/var/log/nginx/error.log crit": "stderr crit",
-            "access_log /var/log/nginx/access.log sublet;": f"access_log {folder}/access.log sublet;\n{places}",
+            "access_log /var/log/nginx/access.log sublet;": "access_log "
+            f"{folder}/access.log "
+            f"sublet;\n{places}",
             "/etc/nginx/conf.d/*.conf": f"{folder}/sublet*.conf",
             "worker_processes auto;": "worker_processes 1;",
         },

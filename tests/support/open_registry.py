@@ -11,7 +11,7 @@ from support.running_service import RunningService, registry_address, running_se
 
 SUBDOMAIN_FIELDS = [
     "id", "fqdn", "label", "domain", "domain_public_name", "status", "status_label", "registration_type",
-    "registration_source", "nameservers", "glue", "dnssec_enabled", "ds_records", "provision_error", "registered_at",
+    "registration_source", "nameservers", "glue", "dnssec_enabled", "ds_records", "provision_error", "registered_at",  # noqa: E501
     "expires_at", "last_renewed_at", "renewal_available", "created_at", "updated_at",
 ]  # fmt: skip
 """The fields of the spec, part 2, "Subdomain object", copied by hand."""
@@ -19,7 +19,10 @@ SUBDOMAIN_FIELDS = [
 
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator[RunningService]:
-    """Run a service with the platform domains of `error_triggers.furnish`. Every invariant must hold at the end."""
+    """Run a service with the platform domains of `error_triggers.furnish`.
+
+    Every invariant must hold at the end.
+    """
     with running_service(registry_address(folder), **settings) as service:
         furnish(service)
         yield service

@@ -125,9 +125,11 @@ def empty_registry(folder: Path) -> Registry:
 
 
 def small_registry(folder: Path) -> Registry:
-    """Return a registry with Anna (id 1, 100 credits), Bob (id 2, of Acme), and example.test with `free` and `plus` for 10 credits.
+    """Return a registry with Anna (id 1, 100 credits), Bob (id 2, of Acme), and example.test with `free` and
+    `plus` for 10 credits.
 
-    Anna has two names: `alpha` (id 1) is free and delegated, `beta` (id 2) was charged (transfer 2) and isn't delegated.
+    Anna has two names: `alpha` (id 1) is free and delegated, `beta` (id 2) was charged (transfer 2) and isn't
+    delegated.
     """
     return Registry(_address(folder, like=_small_template()))
 

@@ -1,4 +1,6 @@
-"""Knot, NSD and BIND with an unsigned zone from a file, to compare their answers with those of the built-in name server."""
+"""Knot, NSD and BIND with an unsigned zone from a file, to compare their answers with those of the built-in
+name server.
+"""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,6 @@
-"""A small Internet with a name for each finding of delegation health, and the expected findings of each name."""
+"""A small Internet with a name for each finding of delegation health, and the expected
+findings of each name.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -65,7 +67,9 @@ HOSTS |= {host: (each.address,) for host, each in PROXIES.items()}
 
 @dataclass(frozen=True)
 class Planted:
-    """A name below the parent: its nameservers by their label in hosts.test, its DS records and glue, and the expected findings."""
+    """A name below the parent: its nameservers by their label in hosts.test, its DS records and glue, and the
+    expected findings.
+    """
 
     label: str
     hosts: tuple[str, ...]
@@ -107,7 +111,9 @@ class _Plan:
         glue: Sequence[GlueEntry] = (),
         parent_signed: bool = True,
     ) -> None:
-        """Add a name with its expected findings, and its zone on servers (a: Knot, b: BIND, c: NSD, d: PowerDNS, r: the recursive BIND)."""
+        """Add a name with its expected findings, and its zone on servers (a: Knot, b: BIND, c: NSD, d:
+        PowerDNS, r: the recursive BIND).
+        """
         case = Planted(label, tuple(hosts), state, frozenset(codes), tuple(ds), tuple(glue), parent_signed)
         names = listed or case.target().delegation.nameservers
         lines = (*(f"@ NS {each}." for each in names), *extra)

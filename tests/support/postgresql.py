@@ -34,7 +34,10 @@ def find_postgresql(name: str) -> str:
 
 
 def hand_over(folder: Path) -> dict[str, Any]:
-    """Make PostgreSQL's user the owner of a folder. Return the arguments with which `subprocess` runs a program as this user."""
+    """Make PostgreSQL's user the owner of a folder.
+
+    Return the arguments with which `subprocess` runs a program as this user.
+    """
     if os.getuid() != 0:
         return {}
     # PostgreSQL refuses to run as root.
@@ -110,7 +113,10 @@ class PostgresqlServer:
         return True
 
     def ask(self, statement: str) -> Any:
-        """Run a statement outside of a transaction. Return the first field of the answer, or None without an answer."""
+        """Run a statement outside of a transaction.
+
+        Return the first field of the answer, or None without an answer.
+        """
         with psycopg.connect(self.address(), autocommit=True, connect_timeout=2) as connection:
             found = connection.execute(statement.encode())
             row = found.fetchone() if found.description else None
@@ -138,7 +144,10 @@ def run_postgresql(
     prefix: tuple[str, ...] = (),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Run a server, and yield the address of its database `postgres`. Only a `durable` server waits for the disk."""
+    """Run a server, and yield the address of its database `postgres`.
+
+    Only a `durable` server waits for the disk.
+    """
     # Most tests create and drop a database, and would spend most of their time waiting for the disk.
     fast = {} if durable else {"fsync": "off", "full_page_writes": "off"}
     server = PostgresqlServer(folder, free_port(), {**fast, **settings}, prefix)
@@ -154,7 +163,9 @@ def run_postgresql(
 
 @contextmanager
 def fresh_database(server_url: str, *, like: str | None = None) -> Iterator[str]:
-    """Create a database, empty or as a copy of the database `like`, which must have no connections; drop it at the end."""
+    """Create a database, empty or as a copy of the database `like`, which must have no connections; drop it
+    at the end.
+    """
     template = like.rpartition("/")[2] if like else "template1"
     name = f"registry_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server_url, autocommit=True) as connection:

@@ -1,7 +1,7 @@
 """A proxy between Sublet and PostgreSQL that cuts connections at a chosen message.
 
-It reads the client's messages (PostgreSQL's documentation, "Message Formats"). Each has a type of one byte, a length of four bytes, and a
-body. A rule applies once, to the first message that contains its text.
+It reads the client's messages (PostgreSQL's documentation, "Message Formats"). Each has a type of one byte, a
+length of four bytes, and a body. A rule applies once, to the first message that contains its text.
 """
 
 import socket
@@ -35,7 +35,9 @@ class Proxy:
     connections: int = 0
 
     def lose(self, text: bytes, point: str) -> Rule:
-        """Cut the connection before the message is forwarded, or after the server's answer, which the client doesn't get; or hold the message."""
+        """Cut the connection before the message is forwarded, or after the server's answer, which the client
+        doesn't get; or hold the message.
+        """
         rule = Rule(text, point)
         self.rules.append(rule)
         return rule

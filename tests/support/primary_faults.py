@@ -1,4 +1,6 @@
-"""Helpers of tests of faulty primaries: names whose publication must fail, then succeed, and changed configurations of servers."""
+"""Helpers of tests of faulty primaries: names whose publication must fail, then succeed, and changed
+configurations of servers.
+"""
 
 import itertools
 import socket
@@ -59,7 +61,9 @@ def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
 
 
 def no_rights(server: NameServerProcess) -> tuple[str, str]:
-    """Return the change of the server's configuration that takes the right to update from the service's key."""
+    """Return the change of the server's configuration that takes the right to update
+    from the service's key.
+    """
     name = server.key.name
     return {
         "knot": ("action: [update, transfer]", "action: [transfer]"),

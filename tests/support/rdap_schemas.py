@@ -1,4 +1,7 @@
-"""JSON Schemas of RDAP answers, written from RFC 9083, RFC 7095 (jCard) and RFC 9537. Members that the RFCs don't have are refused."""
+"""JSON Schemas of RDAP answers, written from RFC 9083, RFC 7095 (jCard) and RFC 9537.
+
+Members that the RFCs don't have are refused.
+"""
 
 from typing import Any
 

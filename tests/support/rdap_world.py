@@ -45,7 +45,8 @@ ANSWERS = {200: "", 304: "", 400: "error", 404: "error", 414: "error", 431: "err
 class RdapWorld:
     """The service, the owner of the names, and the names that LISTED doesn't have.
 
-    `unlisted` are delegated names below platform domains that not everyone sees. `alike` are the names about which RDAP says nothing.
+    `unlisted` are delegated names below platform domains that not everyone sees. `alike` are the names about
+    which RDAP says nothing.
     """
 
     service: RunningService
@@ -62,7 +63,10 @@ class RdapWorld:
         return self.service.client.get(f"{self.root}/rdap/{path}", headers=fields)
 
     def check_request(self, path: str, fields: dict[str, str]) -> int:
-        """Send a request with any path and headers, octet by octet. Fail unless the answer has a form of RDAP. Return its status."""
+        """Send a request with any path and headers, octet by octet.
+
+        Fail unless the answer has a form of RDAP. Return its status.
+        """
         connection = HTTPConnection(urlsplit(self.root).netloc, timeout=60)
         with closing(connection):
             connection.request("GET", f"/rdap/{path}", headers=fields)
@@ -77,7 +81,10 @@ class RdapWorld:
 
 
 def build_world(service: RunningService, domain: str = "example.test") -> RdapWorld:
-    """Register the names, and put them into their states. The primary of the domains that wait for it doesn't exist."""
+    """Register the names, and put them into their states.
+
+    The primary of the domains that wait for it doesn't exist.
+    """
     hidden, restricted, waiting, hidden_waiting = (
         *("hidden.test", "restricted.test"),
         *("waiting.test", "hidden-waiting.test"),
@@ -214,7 +221,7 @@ def draw_request(random_: random.Random, world: RdapWorld) -> tuple[str, dict[st
         if random_.random() < 0.5:
             place = random_.randrange(len(name) + 1)
             name = name[:place] + random_.choice((*_PIECES, "ü", "A", "-", "_")) + name[place:]
-        path = f"{random_.choice(('domain', 'domain', 'domain', 'nameserver', 'entity'))}/{quote(name, safe='%')}"
+        path = f"{random_.choice(('domain', 'domain', 'domain', 'nameserver', 'entity'))}/{quote(name, safe='%')}"  # noqa: E501
     elif kind < 0.9:
         path = "/".join(quote(random_.choice(_PIECES), safe="%") for _ in range(random_.randint(1, 4)))
     else:

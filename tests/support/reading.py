@@ -1,7 +1,7 @@
 """Transactions of registries that a service uses at the same time.
 
-All registries of a process share one engine for each kind of database, because an engine compiles each statement once: the doctor's
-statements take half a second.
+All registries of a process share one engine for each kind of database, because an engine compiles each
+statement once: the doctor's statements take half a second.
 """
 
 import sqlite3

@@ -1,4 +1,7 @@
-"""The expected answers of the built-in name server, built with dnspython. The code is slow, and independent of the service."""
+"""The expected answers of the built-in name server, built with dnspython.
+
+The code is slow, and independent of the service.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -44,7 +47,9 @@ def key_of(name: dns.name.Name) -> str:
 
 
 def read(wire: bytes) -> dns.message.Message | dns.rcode.Rcode | None:
-    """Return the query in a message; the response code, if the answer is only a header; or None, if there is no answer."""
+    """Return the query in a message; the response code, if the answer is only a header; or None, if there is
+    no answer.
+    """
     if len(wire) < 12 or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
@@ -74,7 +79,10 @@ def refused(query: dns.message.Message) -> dns.rcode.Rcode | None:
 def answer(
     query: dns.message.Message, view_at: Callable[[str], ZoneView | None], *, over_tcp: bool
 ) -> dns.message.Message:
-    """Return the response to a query. `view_at` returns the view of a name, or None if the name is in no zone."""
+    """Return the response to a query.
+
+    `view_at` returns the view of a name, or None if the name is in no zone.
+    """
     rcode = refused(query)
     if rcode is not None:
         return _bare(query, rcode)

@@ -97,7 +97,10 @@ class Registry:
         self.write(grant_credits, OPERATOR, f"{name}@example.org", credit_count, "test")
 
     def add_domain(self, domain: str = "example.test", *, force: bool = False, **settings: Any) -> None:
-        """Add a platform domain with the modes free, plus (10 credits), premium (40) and special (70). A renewal costs 1 credit more."""
+        """Add a platform domain with the modes free, plus (10 credits), premium (40) and special (70).
+
+        A renewal costs 1 credit more.
+        """
         added = self.write(
             add_platform_domain,
             OPERATOR,
@@ -162,7 +165,10 @@ class Registry:
         return Swept(done + swept.done, stopped_reason=swept.stopped_reason)
 
     def live(self, *, days: int, step_days: int = 6) -> Counter[str]:
-        """Advance the clock by days. Sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps."""
+        """Advance the clock by days.
+
+        Sweep and publish whenever a name is due, and after each step. Return the sum of the sweeps' steps.
+        """
         done: Counter[str] = Counter()
         end = self.now + timedelta(days=days)
         while self.now < end:
@@ -189,7 +195,10 @@ class Registry:
         return self.read(ask)
 
     def publish(self, domain: str = "example.test", *, error: str | None = None) -> list[int]:
-        """Publish a batch of a zone on a primary like the publisher, or fail with this error. Return the subdomains' ids."""
+        """Publish a batch of a zone on a primary like the publisher, or fail with this error.
+
+        Return the subdomains' ids.
+        """
         batch = self.write(begin_publication, self.domains[domain])
         if batch is None:
             return []
@@ -213,12 +222,17 @@ class Registry:
         self.sent[batch.zone] = kept | set(changes.adds)
 
     def dump(self) -> Dump:
-        """Return all rows of all tables, as the driver has them, without the commit marks, which each write adds."""
+        """Return all rows of all tables, as the driver has them, without the commit marks, which each write
+        adds.
+        """
         return self._examine(_rows_by_table)
 
     @contextmanager
     def refuses(self, refusal: type[Refusal]) -> Iterator[list[Refusal]]:
-        """Check that the block raises exactly this refusal and changes no row. Yield a list that gets the refusal."""
+        """Check that the block raises exactly this refusal and changes no row.
+
+        Yield a list that gets the refusal.
+        """
         before = self.dump()
         caught: list[Refusal] = []
         with pytest.raises(Refusal) as raised:
@@ -251,7 +265,10 @@ def _rows_by_table(tx: Tx) -> Dump:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A database with the initial content of each test's registry. Copying it is much faster than filling a new database."""
+    """A database with the initial content of each test's registry.
+
+    Copying it is much faster than filling a new database.
+    """
 
     url: str
     users: dict[str, int]

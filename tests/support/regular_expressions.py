@@ -22,7 +22,10 @@ _METHODS = ("fullmatch", "match", "search", "sub", "split", "findall", "finditer
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression. `place` is its module with its variable or its function, `methods` are the methods that use it."""
+    """An expression.
+
+    `place` is its module with its variable or its function, `methods` are the methods that use it.
+    """
 
     place: str
     pattern: re.Pattern[Any]

@@ -1,4 +1,6 @@
-"""Choose between a share of a test's repetitions (`make test`) and all of them (`make test-whole`, TESTS_WHOLE=yes)."""
+"""Choose between a share of a test's repetitions (`make test`) and all of them (`make test-whole`,
+TESTS_WHOLE=yes).
+"""
 
 import os
 from typing import TypeVar

@@ -48,7 +48,10 @@ class RoleProcess:
 
 @dataclass(slots=True)
 class Apart:
-    """A registry on PostgreSQL whose roles a test starts. `service` uses the API and the first name server."""
+    """A registry on PostgreSQL whose roles a test starts.
+
+    `service` uses the API and the first name server.
+    """
 
     service: RunningService
     folder: Path
@@ -99,7 +102,9 @@ class Apart:
 
 @contextmanager
 def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[Apart]:
-    """Create a database with the platform domain example.test, start nothing, and end all processes after the test."""
+    """Create a database with the platform domain example.test, start nothing, and end all processes after the
+    test.
+    """
     with fresh_database(server_url, like=initialised_postgresql()) as url:
         http, dns = free_address(), [free_address() for _ in range(name_servers)]
         settings = Settings(

@@ -1,4 +1,6 @@
-"""Child zones on Knot, BIND and PowerDNS whose servers sign them and roll their keys, below a platform domain on a signed primary."""
+"""Child zones on Knot, BIND and PowerDNS whose servers sign them and roll their keys, below a platform domain
+on a signed primary.
+"""
 
 import secrets
 import subprocess
@@ -29,7 +31,9 @@ from support.serve_process import free_address, wait_until
 
 @dataclass(slots=True)
 class Child:
-    """A zone that its server signs, at port 53 of an address. The server queries `parent` for the zone's DS records.
+    """A zone that its server signs, at port 53 of an address.
+
+    The server queries `parent` for the zone's DS records.
 
     `records` are more lines of the zone, `others` are more addresses of the server (Knot).
     """
@@ -138,11 +142,26 @@ class BindChild(Child):
         lines = [
             key,
             f'controls {{ inet {control[0]} port {control[1]} allow {{ any; }} keys {{ "k"; }}; }};',
-            f'options {{ directory "{self.folder}"; key-directory "{self.folder}"; listen-on {{ {self.address}; }};',
-            "  listen-on-v6 { none; }; recursion no; dnssec-validation no; notify no; pid-file none; session-keyfile none; };",
-            "dnssec-policy fast { keys { ksk lifetime unlimited algorithm 13; zsk lifetime unlimited algorithm 13; };",
-            "  dnskey-ttl 1; publish-safety PT1S; retire-safety PT1S; zone-propagation-delay PT1S; max-zone-ttl PT1S;",
-            "  parent-ds-ttl PT1S; parent-propagation-delay PT1S; signatures-validity P10D; signatures-refresh P5D; };",
+            (
+                f'options {{ directory "{self.folder}"; key-directory "{self.folder}"; listen-on {{ '
+                f"{self.address}; }};"
+            ),
+            (
+                "  listen-on-v6 { none; }; recursion no; dnssec-validation no; notify no; pid-file none; "
+                "session-keyfile none; };"
+            ),
+            (
+                "dnssec-policy fast { keys { ksk lifetime unlimited algorithm 13; zsk lifetime unlimited "
+                "algorithm 13; };"
+            ),
+            (
+                "  dnskey-ttl 1; publish-safety PT1S; retire-safety PT1S; zone-propagation-delay PT1S; "
+                "max-zone-ttl PT1S;"
+            ),
+            (
+                "  parent-ds-ttl PT1S; parent-propagation-delay PT1S; signatures-validity P10D; "
+                "signatures-refresh P5D; };"
+            ),
             f'zone "{self.zone}" {{ type primary; file "zone"; inline-signing yes; dnssec-policy fast;',
             f"  parental-agents {{ {host} port {port}; }}; }};",
         ]
@@ -267,14 +286,18 @@ def _ds_records(message: dns.message.Message) -> set[DsRecord]:
 
 
 def notify(server: tuple[str, int], name: str, rdtype: str = "CDS") -> None:
-    """Send a NOTIFY about new CDS or CSYNC records to a name server, as the child's primary does (RFC 9859)."""
+    """Send a NOTIFY about new CDS or CSYNC records to a name server, as the child's
+    primary does (RFC 9859).
+    """
     message = dns.message.make_query(name, rdtype)
     message.set_opcode(dns.opcode.NOTIFY)
     assert dns.query.udp(message, server[0], 5, server[1]).rcode() == dns.rcode.NOERROR
 
 
 class Watcher:
-    """Queries a validating resolver for a name continuously, and records each answer: the code, and whether it was secure."""
+    """Queries a validating resolver for a name continuously, and records each answer: the code, and whether
+    it was secure.
+    """
 
     def __init__(self, resolver: tuple[str, int], name: str, seconds: float = 0.5) -> None:
         self._resolver = resolver
@@ -330,7 +353,10 @@ class FollowedChild:
         )
 
     def check(self) -> dict[str, Any]:
-        """Check the name by the operator's command. Return the answer, empty if the last change isn't published yet."""
+        """Check the name by the operator's command.
+
+        Return the answer, empty if the last change isn't published yet.
+        """
         return dict(self.service.operator("subdomain", "check-ds", self.fqdn, expect=None) or {})
 
     def show(self) -> dict[str, Any]:

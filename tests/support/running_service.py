@@ -1,7 +1,7 @@
 """The whole service for a test, on loopback ports, with a real database.
 
-`RunningService` gives access to the API (`call`), the DNS (`dig`), the operator's commands (`operator`), the database (`read`), and the
-clock.
+`RunningService` gives access to the API (`call`), the DNS (`dig`), the operator's commands (`operator`), the
+database (`read`), and the clock.
 """
 
 import asyncio
@@ -64,7 +64,9 @@ class MovableClock:
         return datetime.now(UTC) + self.ahead
 
     def advance(self, **by: float) -> None:
-        """Advance the clock: `days=30`, `hours=1` … The sweep takes an advance of more than an hour for a wrong clock."""
+        """Advance the clock: `days=30`, `hours=1` … The sweep takes an advance of more than an hour for a
+        wrong clock.
+        """
         self.ahead += timedelta(**by)
 
     def pass_time(self, **by: float) -> None:
@@ -109,8 +111,12 @@ class RunningService:
     """The environment of the operator's commands, without the database's address."""
 
     def operator(self, *words: str, expect: int | None = 0) -> Any:
-        """Run an operator's command with --json, and return its value. `expect` is the required exit code, None for any."""
-        # The service logs from its own thread. While the runner replaces stdout, only the command's output may go there.
+        """Run an operator's command with --json, and return its value.
+
+        `expect` is the required exit code, None for any.
+        """
+        # The service logs from its own thread. While the runner replaces stdout, only the command's output
+        # may go there.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         result = CliRunner().invoke(
             command_line,
@@ -167,7 +173,10 @@ class RunningService:
         return str(answer.json()["secret"])
 
     def add_domain(self, domain: str = "example.test", *options: str) -> int:
-        """Add a platform domain with the modes free and plus (10 credits), and return its id. `options` are those of the command."""
+        """Add a platform domain with the modes free and plus (10 credits), and return its id.
+
+        `options` are those of the command.
+        """
         if options:
             added = self.operator("domain", "add", domain, "--public-name", domain.title(), *options)["id"]
         else:
@@ -186,7 +195,10 @@ class RunningService:
     def call(
         self, who: Registrant | str | None, method: str, path: str, body: Any = None, **headers: str
     ) -> httpx.Response:
-        """Send a request with a JSON `body` to the API. Names of headers have underscores. Fail if a refusal has advice for the operator."""
+        """Send a request with a JSON `body` to the API.
+
+        Names of headers have underscores. Fail if a refusal has advice for the operator.
+        """
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if who is not None:
             sent["authorization"] = f"Bearer {who if isinstance(who, str) else who.token}"
@@ -252,11 +264,15 @@ class RunningService:
             return fn(Tx(connection, self.clock()))
 
     def write(self, fn: Callable[[Tx], R]) -> R:
-        """Run a function in a writing transaction of the service's own kind, at its time, to make changes that no verb makes."""
+        """Run a function in a writing transaction of the service's own kind, at its time, to make changes
+        that no verb makes.
+        """
         return self._write(fn, self.settings.database_url, self.clock)
 
     def _write_as_operator(self, fn: Callable[[Tx], R]) -> R:
-        """Run verbs with the database and the clock of the operator's commands, on SQLite with statements that are compiled once."""
+        """Run verbs with the database and the clock of the operator's commands, on SQLite with statements
+        that are compiled once.
+        """
         url = self.environment.get("SUBLET_DATABASE_URL", self.settings.database_url)
         if not url.startswith("sqlite:"):
             return self._write(fn, url, utc_now)
@@ -274,7 +290,10 @@ class RunningService:
         return asyncio.run(run())
 
     def pass_days(self, days: float) -> None:
-        """Let any number of days pass, as if the operator had confirmed the time. The worker then does what is due."""
+        """Let any number of days pass, as if the operator had confirmed the time.
+
+        The worker then does what is due.
+        """
         self.operator("sweep", "stop")
         self.clock.pass_time(days=days)
         self.operator("sweep", "resume")
@@ -284,14 +303,19 @@ class RunningService:
         self.write(lambda tx: sweep_store.update_sweep_state(tx, seen_at=tx.now))
 
     def doctor(self) -> list[Violation]:
-        """Return every broken invariant that `sublet doctor` finds, at the service's time. Fail if an audit event has an undeclared member."""
+        """Return every broken invariant that `sublet doctor` finds, at the service's time.
+
+        Fail if an audit event has an undeclared member.
+        """
         self.read(refuse_undeclared)
         return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
 
 
 @cache
 def _initialised(*, on_sqlite: bool) -> str:
-    """Create a database by `sublet init`, to copy it for each test, which is much faster than all migrations."""
+    """Create a database by `sublet init`, to copy it for each test, which is much
+    faster than all migrations.
+    """
     url = (
         f"sqlite:///{databases.template('initialised')}/registry.db"
         if on_sqlite
@@ -302,7 +326,9 @@ def _initialised(*, on_sqlite: bool) -> str:
 
 
 def initialised_postgresql() -> str:
-    """Return the address of an initialised database of this process's PostgreSQL, for `fresh_database(…, like=…)`."""
+    """Return the address of an initialised database of this process's PostgreSQL, for `fresh_database(…,
+    like=…)`.
+    """
     return _initialised(on_sqlite=False)
 
 
@@ -323,7 +349,9 @@ def initialise(service: RunningService) -> None:
 
 @contextmanager
 def running_service(database_url: str, **settings: Any) -> Iterator[RunningService]:
-    """Initialise a database, run a service with it on free loopback ports, and stop the service gracefully at the end."""
+    """Initialise a database, run a service with it on free loopback ports, and stop the service gracefully at
+    the end.
+    """
     if database_url.startswith("postgresql"):  # slower than SQLite, above all on a busy machine
         settings.setdefault("publish_wait_ms", PUBLISH_WAIT_MS)
     chosen = Settings(
@@ -365,7 +393,8 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
     assert ready.wait(60), "the service did not start"
     if failures:
         raise failures[0]
-    # The service logs from its own thread. Its lines must not be among the output of a command that a test runs in this process.
+    # The service logs from its own thread. Its lines must not be among the output of a command that a test
+    # runs in this process.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         yield service

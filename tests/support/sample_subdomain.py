@@ -1,4 +1,7 @@
-"""A stored name for tests of rules. It is free, registered at `NOW` for a year, and published with one nameserver."""
+"""A stored name for tests of rules.
+
+It is free, registered at `NOW` for a year, and published with one nameserver.
+"""
 
 from datetime import UTC, datetime, timedelta
 

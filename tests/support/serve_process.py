@@ -126,7 +126,9 @@ def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
 def serve_process(
     database_url: str, folder: Path, *, broken: str = "", free_quota: int = 1000
 ) -> Iterator[ServeProcess]:
-    """Initialise a database, yield a process for it that isn't started, and end the process after the test."""
+    """Initialise a database, yield a process for it that isn't started, and end the
+    process after the test.
+    """
     http, dns = free_address(), free_address()
     settings = Settings(
         database_url=database_url,

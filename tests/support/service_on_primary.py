@@ -39,7 +39,8 @@ class ServiceOn:
     def records(self) -> set[tuple[str, str, str]]:
         """Return the zone's records (owner, type, rdata) without the initial records and the fence.
 
-        A primary's records come by transfer; those of the built-in name server from queries for all names that were ever registered.
+        A primary's records come by transfer; those of the built-in name server from queries for all names
+        that were ever registered.
         """
         if self.server is None:
             return standing(self.service)
@@ -96,9 +97,11 @@ def service_on(
     records: bool = False,
     **settings: Any,
 ) -> Iterator[ServiceOn]:
-    """Run a server of this kind, and a service that publishes `example.test` on it, with `records` also names with records.
+    """Run a server of this kind, and a service that publishes `example.test` on it, with `records` also names
+    with records.
 
-    `before` may put a proxy in front of the server: it gets the settings of the primary and returns changed ones.
+    `before` may put a proxy in front of the server: it gets the settings of the primary and returns changed
+    ones.
     """
     url = database_url or registry_address(folder)
     allowed = ("--records", "on") if records else ()
@@ -126,7 +129,8 @@ def service_on(
 def serve_process_on(
     kind: str, folder: Path, *, database_url: str | None = None, broken: str = "", records: bool = False
 ) -> Iterator[tuple[ServiceOn, ServeProcess]]:
-    """Run a server of this kind, yield a process that publishes `example.test` on it and isn't started, and end both after the test.
+    """Run a server of this kind, yield a process that publishes `example.test` on it and isn't started, and
+    end both after the test.
 
     With `records` names may have records.
     """

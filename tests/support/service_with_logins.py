@@ -1,4 +1,6 @@
-"""A service whose processes have separate PostgreSQL logins, with exactly the privileges of `sublet grants`."""
+"""A service whose processes have separate PostgreSQL logins, with exactly the
+privileges of `sublet grants`.
+"""
 
 import asyncio
 import itertools
@@ -45,7 +47,10 @@ class Logins:
 
 @contextmanager
 def logins(owner_url: str) -> Iterator[Logins]:
-    """Create the registry and a login for each role. Drop the roles afterwards, because they belong to the whole server."""
+    """Create the registry and a login for each role.
+
+    Drop the roles afterwards, because they belong to the whole server.
+    """
     made = Logins(owner_url, f"sublet{next(_NUMBERS)}_")
     upgrade(owner_url)
     names = [f"{made.prefix}{role.name}" for role in ROLES]
@@ -67,7 +72,9 @@ def logins(owner_url: str) -> Iterator[Logins]:
 def split_service(
     found: Logins, *primaries: PrimarySettings, **settings_of_api: str
 ) -> Iterator[RunningService]:
-    """Run `sublet api`, `sublet worker` and `sublet dns`, each with its own login. Commands use the operator's login.
+    """Run `sublet api`, `sublet worker` and `sublet dns`, each with its own login.
+
+    Commands use the operator's login.
 
     All processes must be ready before the block, and must have unregistered after it.
     """

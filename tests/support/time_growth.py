@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FACTOR = 3.0
-"""The maximum growth. For twice the input, linear work takes twice the time, and quadratic work four times."""
+"""The maximum growth. For twice the input, linear work takes twice the time, and
+quadratic work four times.
+"""
 TRIES = 6
 RUNS = 3
 LEAST_SECONDS = 0.002
@@ -49,7 +51,9 @@ def growth(half: Callable[[], object], full: Callable[[], object]) -> Growth:
 
 
 def reference_seconds() -> float:
-    """Return the current time, in seconds, of work that took 50 ms on the machine where the limits were set."""
+    """Return the current time, in seconds, of work that took 50 ms on the machine
+    where the limits were set.
+    """
     return min(seconds(_reference) for _ in range(3))
 
 

@@ -1,11 +1,15 @@
-"""How long an event loop works between two turns, in its own CPU time: other processes on the machine don't count."""
+"""How long an event loop works between two turns, in its own CPU time: other processes on the machine don't
+count.
+"""
 
 import asyncio
 import time
 
 
 class Turns:
-    """Wakes up every few milliseconds, and remembers how much CPU time the thread of the event loop used in between at most."""
+    """Wakes up every few milliseconds, and remembers how much CPU time the thread of the event loop used in
+    between at most.
+    """
 
     def __init__(self) -> None:
         self.longest_seconds = 0.0

@@ -17,7 +17,10 @@ WAIT_SECONDS = 60.0
 
 @dataclass
 class Worker:
-    """A publisher that a test can start and kill. `took` counts the names that it sent, by zone; `stale` counts its stale batches."""
+    """A publisher that a test can start and kill.
+
+    `took` counts the names that it sent, by zone; `stale` counts its stale batches.
+    """
 
     db: Database
     publisher: Publisher
@@ -40,7 +43,10 @@ class Worker:
 async def two_publishers(
     registry: Registry, url: str, primaries: Mapping[str, Primary], *, batch_max: int = 100
 ) -> AsyncIterator[tuple[Worker, Worker]]:
-    """Return two publishers "a" and "b" that aren't started. Both know each other, and these primaries by name."""
+    """Return two publishers "a" and "b" that aren't started.
+
+    Both know each other, and these primaries by name.
+    """
     databases = [open_database(url, lambda: registry.now, may_lose_writes=True) for _ in range(2)]
     workers = []
     for db, holder in zip(databases, "ab", strict=True):

@@ -1,4 +1,7 @@
-"""A load of registrations, changes and deletions. It records acknowledged writes, to compare them with the registry at the end."""
+"""A load of registrations, changes and deletions.
+
+It records acknowledged writes, to compare them with the registry at the end.
+"""
 
 import random
 import threading
@@ -22,7 +25,10 @@ NOTHING: Records = frozenset()
 
 @contextmanager
 def in_threads(run: Callable[[int], None], count: int, stopped: threading.Event) -> Iterator[None]:
-    """Run a function in `count` threads, each with its number. At the end of the block set `stopped`, and wait for the threads."""
+    """Run a function in `count` threads, each with its number.
+
+    At the end of the block set `stopped`, and wait for the threads.
+    """
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
@@ -45,7 +51,9 @@ class Shown:
 
 @dataclass(slots=True)
 class Load:
-    """A load on the names of a registrant. Threads share no name, so the last acknowledged write is the expected state.
+    """A load on the names of a registrant.
+
+    Threads share no name, so the last acknowledged write is the expected state.
 
     `doubtful` are requests whose answer was lost. They may or may not have taken effect.
     """
@@ -115,7 +123,10 @@ class Load:
     def _send(
         self, client: httpx.Client, fqdn: str, records: Records, method: str, path: str, body: Any
     ) -> bool:
-        """Send a request. Return True if it was acknowledged. A name whose answer was lost isn't used again."""
+        """Send a request.
+
+        Return True if it was acknowledged. A name whose answer was lost isn't used again.
+        """
         with self._lock:
             self.touched[fqdn] = self.touched.get(fqdn, 0) + 1
             self.doubtful[fqdn] = records
@@ -158,7 +169,9 @@ class Load:
         )
 
     def untouched_active(self) -> dict[str, tuple[int, Records]]:
-        """Return the active names that no request is changing, with their numbers of requests and their records."""
+        """Return the active names that no request is changing, with their numbers of requests and their
+        records.
+        """
         with self._lock:
             before = {
                 fqdn: times for fqdn, times in self.touched.items() if fqdn not in self.doubtful
@@ -172,7 +185,10 @@ class Load:
             }
 
     def check_stored(self) -> dict[str, Shown]:
-        """Check that the registry has every acknowledged write, and nothing that wasn't requested. Return the names from the API."""
+        """Check that the registry has every acknowledged write, and nothing that wasn't requested.
+
+        Return the names from the API.
+        """
         shown = self.shown()
         for fqdn in {*self.acknowledged, *self.doubtful, *shown}:
             stored = shown[fqdn].records if fqdn in shown else NOTHING
@@ -183,7 +199,10 @@ class Load:
 
 
 def records_of(subdomain: dict[str, Any]) -> Records:
-    """Return the records of a subdomain in an answer of the API. This code is independent of the registry's rules."""
+    """Return the records of a subdomain in an answer of the API.
+
+    This code is independent of the registry's rules.
+    """
     fqdn = subdomain["fqdn"]
     records = {(fqdn, "NS", f"{host}.") for host in subdomain["nameservers"]}
     for each in subdomain["glue"]:

@@ -55,10 +55,13 @@ def judge(text: str, folder: Path) -> dict[str, str]:
 STRICTER = {
     r"is outside|owner is empty": "an owner is at or below the name",
     r"no wildcard|wildcard, which": "`*` is the first label",
-    r"no name here may have|contains `|starts or ends with a hyphen": "names have letters, digits, hyphens and underscores, and hosts no underscores",
+    r"no name here may have|contains "
+    r"`|starts or ends with a hyphen": "names have letters, digits, hyphens and "
+    "underscores, and hosts no underscores",
     r"is no host name, so": "addresses and mail hosts are at host names; BIND refuses others in updates",
     r"is a single label": "a host is a full name",
-    r"label of digits|is an address|root of the DNS|points to itself": "a CNAME, MX or SRV record points to another host",
+    r"label of digits|is an address|root of the DNS|points to itself": "a CNAME, MX or SRV record "
+    "points to another host",
     r"is given twice": "an RRset is given once, and each of its values",
     r"takes no mail, and must be alone": "RFC 7505",
     r"flags of a CAA|A TLSA record has|An SSHFP record has": "assigned numbers",
@@ -72,7 +75,9 @@ STRICTER = {
 
 
 def difference(entries: Sequence[RecordSetInput], folder: Path) -> tuple[str, str]:
-    """Return how our rule and the programs judge: `accepted`, `refused`, `they differ` or the reason of our policy; and an unexplained difference."""
+    """Return how our rule and the programs judge: `accepted`, `refused`, `they differ` or the reason of our
+    policy; and an unexplained difference.
+    """
     domain = rule_domain(record_private_addresses=True)
     _, errors = check_records(NAME, entries, domain)
     said = judge(zone_text(entries), folder)

@@ -1,4 +1,6 @@
-"""Addresses in audit events: the sweep deletes them after 90 days, and the database refuses other changes; on both databases."""
+"""Addresses in audit events: the sweep deletes them after 90 days, and the database refuses other changes; on
+both databases.
+"""
 
 from dataclasses import replace
 from datetime import timedelta

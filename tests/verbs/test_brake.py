@@ -1,4 +1,6 @@
-"""The brake of the sweep: with an implausible clock or too many losses, no name is lost until the operator resumes the sweep."""
+"""The brake of the sweep: with an implausible clock or too many losses, no name is lost until the operator
+resumes the sweep.
+"""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -105,7 +107,10 @@ def test_as_many_losses_as_forecast_do_not_stop_the_sweep(registry: Registry) ->
 def test_losses_are_compared_with_the_newest_forecast_of_a_day_ago(
     registry: Registry, forecasts: dict[int, int], stops: bool
 ) -> None:
-    """`forecasts` maps an age in days to the number of names that the forecast of then expected to be lost. 0 is a forecast too."""
+    """`forecasts` maps an age in days to the number of names that the forecast of then expected to be lost.
+
+    0 is a forecast too.
+    """
     fill(registry, 60)
     registry.live(days=380)
     now = registry.now
@@ -221,7 +226,9 @@ def test_a_clock_set_back_a_little_does_not_stop_the_sweep(registry: Registry) -
 
 @pytest.mark.whole_on_postgresql
 def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Registry) -> None:
-    """Names that were changed while the clock was ahead are renewed automatically, and their users reminded, in time."""
+    """Names that were changed while the clock was ahead are renewed automatically, and their users reminded,
+    in time.
+    """
     name = registry.register("shop.example.test", registration_mode="plus")
     registry.live(days=300)
     registry.write(stop_sweep, OPERATOR, "the clock jumped")
@@ -241,7 +248,9 @@ def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Reg
 @pytest.mark.whole_on_postgresql
 @pytest.mark.slow
 def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
-    """If a wrong setting is corrected before the operator resumes the sweep, a second mistake stops the sweep again."""
+    """If a wrong setting is corrected before the operator resumes the sweep, a second mistake stops the sweep
+    again.
+    """
     fill(registry, 60)
     registry.live(days=380, step_days=1)
     for days, force in ((1, True), (30, False)):
@@ -309,7 +318,8 @@ def test_days_that_would_lose_names_at_once_are_refused_first(registry: Registry
     with registry.refuses(Conflict) as caught:
         registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1, "trash_days": 0})
     assert caught[0].message.startswith(
-        "This change would move 2 names to the trash at once, and permanently purge 1 of the names in the trash"
+        "This change would move 2 names to the trash at once, and permanently purge 1 of the names in the "
+        "trash"
     )
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 10})
 

@@ -31,7 +31,8 @@ def _payable(**members: Any) -> Callable[[Payable], Payable]:
     return lambda payable: replace(payable, **members)
 
 
-# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were
+# added before.
 PRICE_FAULTS: list[tuple[type[Refusal], Callable[[Payable], Payable]]] = [
     (InsufficientCredits, lambda payable: payable),
     (PriceChanged, _payable(max_credits=10)),

@@ -1,4 +1,6 @@
-"""Closing a platform domain at a date: the mails to its holders, and what is possible before and after; on both databases."""
+"""Closing a platform domain at a date: the mails to its holders, and what is possible before and after; on
+both databases.
+"""
 
 from datetime import datetime, timedelta
 

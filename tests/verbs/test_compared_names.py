@@ -1,4 +1,6 @@
-"""The names that a check compares on the secondaries: those with the newest changes, and then all in turn; on both databases."""
+"""The names that a check compares on the secondaries: those with the newest changes, and then all in turn; on
+both databases.
+"""
 
 from datetime import datetime
 

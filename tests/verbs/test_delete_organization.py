@@ -1,4 +1,6 @@
-"""Deleting an organization, empty or with its names; and what its only owner can't do before; on both databases."""
+"""Deleting an organization, empty or with its names; and what its only owner can't do before; on both
+databases.
+"""
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate

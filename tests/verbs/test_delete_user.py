@@ -1,4 +1,6 @@
-"""Deleting a user: no row keeps the user's address or name, and rows that refer to the user stay consistent; on both databases."""
+"""Deleting a user: no row keeps the user's address or name, and rows that refer to the user stay consistent;
+on both databases.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,6 @@
-"""Nameservers below names that end: refused, announced, and removed before another user can register the name; on both databases."""
+"""Nameservers below names that end: refused, announced, and removed before another user can register the
+name; on both databases.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -200,7 +202,9 @@ def test_stored_nameservers_are_kept(registry: Registry) -> None:
 
 
 def test_a_name_that_others_depend_on_is_reserved(registry: Registry) -> None:
-    """A name on which stored nameservers depend can't be registered: its user could take over the dependent name."""
+    """A name on which stored nameservers depend can't be registered: its user could take over the dependent
+    name.
+    """
     ada = registry.register(ADA, "ben")
     registry.write(store_unchecked, ada, HOST)
     (notice,) = registry.read(list_notices)
@@ -348,7 +352,8 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
     (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
     assert warning == (
-        f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} will be removed on "
+        f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} "
+        "will be removed on "
         "21 December 2026, 09:30 UTC. Use another nameserver."
     )
     (ahead,) = [each for each in events(registry, ada) if each.event == "nameservers_removed"]

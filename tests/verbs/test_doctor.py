@@ -1,4 +1,6 @@
-"""The doctor finds each invariant that a test breaks, bypassing verbs and constraints, and reports no others."""
+"""The doctor finds each invariant that a test breaks, bypassing verbs and constraints,
+and reports no others.
+"""
 
 # ruff: noqa: S608 - the SQL consists of texts of these tests
 
@@ -436,7 +438,8 @@ REGISTRY: dict[str, tuple[Spoil, set[str]]] = {
     ),
     "registered before the release": (
         sql(
-            "UPDATE audit_events SET id = 1000000 WHERE action = 'subdomain.release' AND actor_kind = 'operator'"
+            "UPDATE audit_events SET id = 1000000 WHERE action = 'subdomain.release' AND actor_kind = "
+            "'operator'"
         ),
         {"one_row_a_name subdomain", "ids_are_new table"},
     ),
@@ -703,7 +706,9 @@ OTHERS: dict[str, tuple[Spoil, set[str]]] = {
 def some_of(
     faults: dict[str, tuple[Spoil, set[str]]], registry: Registry
 ) -> dict[str, tuple[Spoil, set[str]]]:
-    """On PostgreSQL, `make test` makes only one fault for each report, because there the doctor takes twice as long."""
+    """On PostgreSQL, `make test` makes only one fault for each report, because there the doctor takes twice
+    as long.
+    """
     if WHOLE or registry.url.startswith("sqlite"):
         return faults
     chosen: dict[str, tuple[Spoil, set[str]]] = {}

@@ -1,4 +1,6 @@
-"""Checks of delegations: the names that are due, the recorded results, and the claims of addresses; on both databases."""
+"""Checks of delegations: the names that are due, the recorded results, and the claims of addresses; on both
+databases.
+"""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,6 @@
-"""The registry's knowledge of a zone's fence, and of the records that it published itself; on both databases."""
+"""The registry's knowledge of a zone's fence, and of the records that it published
+itself; on both databases.
+"""
 
 import pytest
 
@@ -56,7 +58,8 @@ def _change(registry: Registry, nameserver: str) -> None:
 
 def test_a_late_record_of_a_slow_publisher_does_not_move_the_fence_back(on_primary: Registry) -> None:
     slow = _begin(on_primary)
-    # The first publisher's update is applied. Before it records the outcome, another publisher finds the update, and continues.
+    # The first publisher's update is applied. Before it records the outcome, another publisher finds the
+    # update, and continues.
     assert _settle(on_primary, slow.fence, slow.next_fence) == "applied"
     _change(on_primary, "ns2.example.org")
     quick = _begin(on_primary)

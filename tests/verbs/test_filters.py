@@ -154,7 +154,8 @@ def test_only_restorable_names_of_the_trash_are_listed(registry: Registry) -> No
 
 
 def test_lists_work_with_many_platform_domains(registry: Registry) -> None:
-    # More than a thousand platform domains with different days, because SQLite limits a condition to a thousand parts.
+    # More than a thousand platform domains with different days, because SQLite limits a condition to a
+    # thousand parts.
     many = 1100
     chance = random.Random(20261123)  # noqa: S311 - the same rows each time
     first = registry.domains["example.test"]

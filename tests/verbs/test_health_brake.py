@@ -1,4 +1,6 @@
-"""The brake of health checks: implausibly many breakages, mails or removals stop their consequences; on both databases."""
+"""The brake of health checks: implausibly many breakages, mails or removals stop their consequences; on both
+databases.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Internationalized names that mix scripts or look like another name or a trusted label: which are refused."""
+"""Internationalized names that mix scripts or look like another name or a trusted
+label: which are refused.
+"""
 
 from datetime import timedelta
 

@@ -132,7 +132,9 @@ def test_a_deleted_user_leaves_no_spelling(registry: Registry) -> None:
 
 
 def test_a_mailbox_gets_five_mails_an_hour_over_all_purposes_and_accounts(registry: Registry) -> None:
-    """Four accounts change their address, four organizations invite, and strangers sign up, each in another spelling."""
+    """Four accounts change their address, four organizations invite, and strangers sign up, each in another
+    spelling.
+    """
     registry.register("shop.example.test")
     organization_id = str(share(registry))
     actors = [session_actor(sign_in(registry, name)) for name in ("ann", "ben")]

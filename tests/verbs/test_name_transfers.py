@@ -1,4 +1,6 @@
-"""Transferring names between users: push, accept, decline, withdraw, expiry, and the objects that belong to a name."""
+"""Transferring names between users: push, accept, decline, withdraw, expiry, and the objects that belong to a
+name.
+"""
 
 import asyncio
 from collections import Counter
@@ -109,7 +111,9 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
 
 
 def test_the_objects_that_move_with_the_name_and_those_that_stay(registry: Registry) -> None:
-    """Term, mode and price stay with the name; automatic renewal, tickets, payments and coupons don't (docs/spec-choices.md)."""
+    """Term, mode and price stay with the name; automatic renewal, tickets, payments and coupons don't
+    (docs/spec-choices.md).
+    """
     registry.add_coupon()
     paid = Payable(confirm=True, coupon_code="SPRING")
     held = registry.register(SHOP, registration_mode="plus", payable=paid)
@@ -222,7 +226,9 @@ def test_decline_withdraw_and_expiry_end_it_and_the_name_can_be_offered_again(re
 
 
 def test_the_changes_that_end_a_pending_transfer(registry: Registry) -> None:
-    """Deletion, suspension, the operator's transfer, the trash or the sender's deletion withdraws a pending transfer."""
+    """Deletion, suspension, the operator's transfer, the trash or the sender's deletion withdraws a pending
+    transfer.
+    """
     registry.add_user("carl", free_quota=9)
     names = [f"n{index}.example.test" for index in range(6)]
     for each in names:

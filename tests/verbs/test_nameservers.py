@@ -108,7 +108,9 @@ def test_a_name_that_is_not_in_the_dns(registry: Registry, state: str) -> None:
 def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
     registry: Registry, setting: dict[str, bool]
 ) -> None:
-    """A name registered without nameservers and a missing one give the same warning, so that it reveals no registrations."""
+    """A name registered without nameservers and a missing one give the same warning, so that it reveals no
+    registrations.
+    """
     registry.add_domain("else.test")
     registry.register("held.else.test", "ben")
     registry.write(edit_platform_domain, OPERATOR, "else.test", setting)
@@ -116,14 +118,17 @@ def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(
     hosts = ("ns1.held.else.test", "ns1.free.else.test")
     registry.write(store_unchecked, mine, *hosts)
     assert registry.read(nameserver_warnings, registry.subdomain(mine.id)) == tuple(
-        f"The nameserver ns1.{name}.else.test doesn't resolve: {name}.else.test is not in the DNS. Use another nameserver."
+        f"The nameserver ns1.{name}.else.test doesn't resolve: {name}.else.test is not in the DNS. Use "
+        "another nameserver."
         for name in ("held", "free")
     )
 
 
 @pytest.mark.parametrize("state", ["trash", "suspended"])
 def test_no_cycle_arises_through_the_trash_or_a_suspension(registry: Registry, state: str) -> None:
-    """The delegation of a name in the trash or suspended counts, so that restoring the name needs no check."""
+    """The delegation of a name in the trash or suspended counts, so that restoring
+    the name needs no check.
+    """
     registry.register("mine.example.test")
     registry.register(OTHER, "ben", nameservers=("ns1.mine.example.test",))
     if state == "trash":

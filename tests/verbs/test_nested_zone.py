@@ -1,4 +1,6 @@
-"""A platform domain below another platform domain: the built-in name server refers to it; on a primary the operator must delegate it."""
+"""A platform domain below another platform domain: the built-in name server refers to it; on a primary the
+operator must delegate it.
+"""
 
 from collections.abc import Collection
 
@@ -72,7 +74,9 @@ def test_a_zone_alone_on_a_primary_is_refused(registry: Registry) -> None:
 
 @pytest.mark.parametrize("together", [[CHILD], [CHILD, f"shop.{CHILD}", "example.test"]])
 def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, together: list[str]) -> None:
-    """The zone above answers for DS records (RFC 4035, section 3.1.4.1), and the nested zone for the other records of its apex."""
+    """The zone above answers for DS records (RFC 4035, section 3.1.4.1), and the nested zone for the other
+    records of its apex.
+    """
     registry.add_domain(CHILD)
     found = _answer(registry, CHILD, "DS", together)
     assert (found.rcode(), found.flags & dns.flags.AA, found.answer) == (dns.rcode.NOERROR, dns.flags.AA, [])
@@ -84,7 +88,9 @@ def test_ds_of_a_nested_zone_is_answered_by_the_zone_above(registry: Registry, t
 
 
 def test_ds_of_a_zone_below_a_zone_on_a_primary_is_answered_by_itself(registry: Registry) -> None:
-    """The built-in name server doesn't serve the parent zone, and a zone above the parent could only refer to it."""
+    """The built-in name server doesn't serve the parent zone, and a zone above the parent could only refer to
+    it.
+    """
     registry.add_domain(CHILD, primary="main")
     registry.add_domain(f"deep.{CHILD}", force=True)
     found = _answer(registry, f"deep.{CHILD}", "DS")

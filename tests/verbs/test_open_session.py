@@ -1,4 +1,7 @@
-"""Signing in by a mailed code or link, and using the session. Over HTTP: tests/contract/test_choices_sign_in.py."""
+"""Signing in by a mailed code or link, and using the session.
+
+Over HTTP: tests/contract/test_choices_sign_in.py.
+"""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,6 @@
-"""Notices to the operator: stored with their event, mailed together, and erased with their user; on both databases."""
+"""Notices to the operator: stored with their event, mailed together, and erased with their user; on both
+databases.
+"""
 
 import pytest
 from sqlalchemy import select
@@ -142,8 +144,8 @@ def test_a_lasting_zone_problem_notifies_once_a_day(registry: Registry) -> None:
     fail()
     (text,) = _texts(registry)
     assert (
-        text
-        == "The zone example.test has a problem: no answer from 192.0.2.1. See `sublet zone status example.test`."
+        text == "The zone example.test has a problem: no answer from 192.0.2.1. See `sublet zone status "
+        "example.test`."
     )
 
 

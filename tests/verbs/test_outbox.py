@@ -176,7 +176,9 @@ def test_a_failure_does_not_undo_a_retry_of_the_operator(registry: Registry, fai
 
 
 def test_a_mail_postponed_by_a_clock_ahead_is_due(registry: Registry) -> None:
-    """A next attempt more than an hour from now was stored while the clock was ahead, because the maximum back-off is an hour."""
+    """A next attempt more than an hour from now was stored while the clock was ahead, because the maximum
+    back-off is an hour.
+    """
     registry.advance(days=100)
     put(registry, "put in")
     put(registry, "tried")

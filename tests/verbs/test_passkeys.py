@@ -1,4 +1,7 @@
-"""Adding, using and removing passkeys, and recovering from lost passkeys. In a browser: tests/contract/test_passkeys_in_a_browser.py."""
+"""Adding, using and removing passkeys, and recovering from lost passkeys.
+
+In a browser: tests/contract/test_passkeys_in_a_browser.py.
+"""
 
 import base64
 import json

@@ -1,4 +1,7 @@
-"""A program gets a token that a person allows in a browser (RFC 8628). Over HTTP: tests/contract/test_choices_devices.py."""
+"""A program gets a token that a person allows in a browser (RFC 8628).
+
+Over HTTP: tests/contract/test_choices_devices.py.
+"""
 
 from datetime import timedelta
 

@@ -38,7 +38,10 @@ COPIES = 20_000
 ROWS_MAX = 60
 STEPS_MAX = 3_000
 """The maximum number of steps of SQLite's virtual machine, which takes at least five steps for a row."""
-_NUMBERS = "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :copies) "
+_NUMBERS = (
+    "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < "
+    ":copies) "
+)
 _READ = (
     "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
     "WHERE relname IN ('subdomains', 'platform_domains', 'audit_events')"
@@ -135,7 +138,9 @@ def _copy_rows(tx: Tx, table: Table, **other: str) -> None:
 def many_names(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Registry]:
-    """Yield a registry with many names of a single user, none of them due, and equally many platform domains."""
+    """Yield a registry with many names of a single user, none of them due, and equally
+    many platform domains.
+    """
     prepared: Prepared = request.getfixturevalue(f"{request.param}_registry")
     if request.param == "sqlite":
         path = tmp_path_factory.mktemp("many") / "registry.db"
@@ -182,7 +187,9 @@ def test_a_query_that_reads_all_names_fails_the_test(many_names: Registry) -> No
 
 
 def _effort(tx: Tx, ask: Callable[[Tx], object]) -> tuple[int, int]:
-    """Return the cost of a query and its limit: rows on PostgreSQL, steps on SQLite, which doesn't count rows."""
+    """Return the cost of a query and its limit: rows on PostgreSQL, steps on SQLite, which doesn't count
+    rows.
+    """
     if tx.connection.dialect.name == "postgresql":
         return _rows(tx, ask), ROWS_MAX
     return _steps(tx, ask), STEPS_MAX

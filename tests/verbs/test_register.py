@@ -177,7 +177,8 @@ def _payable(**members: Any) -> Callable[[Register], Register]:
     return lambda command: replace(command, payable=replace(command.payable, **members))
 
 
-# The faults are added from the last check to the first. Each is reported instead of the faults that were added before.
+# The faults are added from the last check to the first. Each is reported instead of the faults that were
+# added before.
 FAULTS: list[Fault] = [
     (InsufficientCredits, None, lambda command: command),
     (PriceChanged, None, _payable(max_credits=9)),

@@ -118,7 +118,9 @@ def test_a_purged_name_is_not_renewed(registry: Registry) -> None:
 
 @pytest.mark.whole_on_postgresql
 def test_only_the_operator_renews_a_name_of_the_mode_admin(registry: Registry) -> None:
-    """A user's renewal is refused, and mails and answers say to ask the operator (spec, part 2; docs/spec-choices.md)."""
+    """A user's renewal is refused, and mails and answers say to ask the operator (spec, part 2;
+    docs/spec-choices.md).
+    """
     held = registry.register_by_operator(SHOP)
     for days in (1, 339, 24, 2):
         registry.live(days=days)

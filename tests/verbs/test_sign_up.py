@@ -1,4 +1,7 @@
-"""Opening an account: sign up, enter the code, accept an invitation. Over HTTP: tests/contract/test_choices_sign_up.py."""
+"""Opening an account: sign up, enter the code, accept an invitation.
+
+Over HTTP: tests/contract/test_choices_sign_up.py.
+"""
 
 import re
 from datetime import timedelta
@@ -240,7 +243,9 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
 
 
 def test_a_sign_up_gets_no_advice_for_the_operator(registry: Registry) -> None:
-    """`confirm_sign_up` reads the address before; another transaction may add it until `add_user` reads it again."""
+    """`confirm_sign_up` reads the address before; another transaction may add it until `add_user` reads it
+    again.
+    """
     with registry.refuses(Conflict) as refused:
         registry.write(add_user, OPERATOR, "ann@example.org", "Ann", signed_up=True)
     assert "sublet" not in refused[0].message

@@ -34,7 +34,9 @@ def test_a_name_returns_unchanged_after_its_suspension(registry: Registry) -> No
 
 @pytest.fixture
 def names(registry: Registry) -> dict[str, int]:
-    """Return names of Ann (delegated, not delegated, suspended separately, in the trash), and a name of Ben."""
+    """Return names of Ann (delegated, not delegated, suspended separately, in the
+    trash), and a name of Ben.
+    """
     delegated = ("ns1.example.org", "ns2.example.org")
     found = {
         SHOP: registry.register(SHOP, nameservers=delegated).id,

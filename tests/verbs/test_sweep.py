@@ -45,7 +45,9 @@ LIFE = {
     "purged": 425,
     "released": 432,
 }
-"""The day of each step in a name's life without actions of its user, with the default settings of a platform domain."""
+"""The day of each step in a name's life without actions of its user, with the default settings of a platform
+domain.
+"""
 
 
 def told(registry: Registry) -> list[tuple[str, str]]:

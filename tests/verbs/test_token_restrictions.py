@@ -1,4 +1,6 @@
-"""Verbs and lists with a token that is restricted to names, platform domains or daily credits; on both databases."""
+"""Verbs and lists with a token that is restricted to names, platform domains or daily credits; on both
+databases.
+"""
 
 import pytest
 
@@ -34,7 +36,9 @@ PAID = Payable(confirm=True)
 
 @pytest.fixture
 def furnished(registry: Registry) -> Registry:
-    """Return a registry in which Ann has names under three nested platform domains, a ticket about each, and a ticket about no name."""
+    """Return a registry in which Ann has names under three nested platform domains, a ticket about each, and
+    a ticket about no name.
+    """
     registry.add_domain("other.test")
     registry.add_domain("deep.example.test")
     registry.grant("ann", 1000)

@@ -26,7 +26,9 @@ LAME = Finding("lame", Level.ERROR, "ns1.example.org", "It is lame.", "Mend it."
 
 
 def shop_of(registry: Registry, days: int) -> Subdomain:
-    """Register the shop, under a platform domain that keeps broken names in the DNS for this number of days."""
+    """Register the shop, under a platform domain that keeps broken names in the DNS
+    for this number of days.
+    """
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": days})
     return registry.register(SHOP, nameservers=HOSTS)
 

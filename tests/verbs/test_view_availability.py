@@ -102,7 +102,9 @@ class State:
 
 
 def draw_state(draw: random.Random) -> State:
-    """Return a state in which most registrations pass the first checks, so that the tests reach the later checks too."""
+    """Return a state in which most registrations pass the first checks, so that the tests reach the later
+    checks too.
+    """
     return State(
         is_suspended=draw.random() < 0.1,
         free_quota=draw.choice((0, 100)),

@@ -1,4 +1,6 @@
-"""Viewing the health of a name as its user, and checking a delegation before it is stored; on both databases."""
+"""Viewing the health of a name as its user, and checking a delegation before it is
+stored; on both databases.
+"""
 
 from datetime import UTC, datetime
 

@@ -59,7 +59,9 @@ LABELS = [
 
 @pytest.fixture
 def zones(registry: Registry) -> Registry:
-    """Return a zone with records, a nested zone, and a nested zone on a primary whose secondary is a host of the upper zone."""
+    """Return a zone with records, a nested zone, and a nested zone on a primary whose secondary is a host of
+    the upper zone.
+    """
     registry.add_domain(NESTED)
     registry.add_domain(
         ELSEWHERE,
@@ -78,7 +80,10 @@ def zones(registry: Registry) -> Registry:
 
 
 def test_the_names_that_exist_in_a_zone(zones: Registry) -> None:
-    """Names with records, and the names above them, exist. Names at delegations are left out, because no query is for them."""
+    """Names with records, and the names above them, exist.
+
+    Names at delegations are left out, because no query is for them.
+    """
     draws = random.Random(7)  # noqa: S311 - the same names each time
     names = [
         ".".join([*draws.choices(LABELS, k=draws.randrange(1, 5)), draws.choice((ZONE, NESTED))])
@@ -271,7 +276,9 @@ def test_a_zone_that_moves_away_is_provisioning_until_its_primary_serves_it(regi
 
 
 def test_a_change_beside_a_move_is_published_by_the_publisher(registry: Registry) -> None:
-    """On PostgreSQL neither transaction sees the other, so the publisher must publish a name on the built-in name server."""
+    """On PostgreSQL neither transaction sees the other, so the publisher must publish a name on the built-in
+    name server.
+    """
     held = registry.register(SHOP, nameservers=OUTSIDE)
     registry.write(
         lambda tx: tx.connection.execute(

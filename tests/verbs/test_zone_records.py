@@ -1,4 +1,6 @@
-"""The operator's own records in a zone: which owners, types and values, and what they change; on both databases."""
+"""The operator's own records in a zone: which owners, types and values, and what they change; on both
+databases.
+"""
 
 from collections.abc import Sequence
 
@@ -44,7 +46,7 @@ def insert(registry: Registry, *records: Record) -> None:
 
 SETS: list[tuple[str, str, Sequence[str], RecordSet]] = [
     ("@", "caa", ["0 issue letsencrypt.org"], RecordSet("@", "CAA", 3600, ('0 issue "letsencrypt.org"',))),
-    (ZONE, "MX", ["10 mail.example.net", "20 @"], RecordSet("@", "MX", 3600, ("10 mail.example.net.", "20 example.test."))),
+    (ZONE, "MX", ["10 mail.example.net", "20 @"], RecordSet("@", "MX", 3600, ("10 mail.example.net.", "20 example.test."))),  # noqa: E501
     ("@", "A", ["10.0.0.1"], RecordSet("@", "A", 3600, ("10.0.0.1",))),
     ("_psl", "TXT", ["https://github.com/publicsuffix/list/pull/1"], RecordSet("_psl", "TXT", 3600, ('"https://github.com/publicsuffix/list/pull/1"',))),
     ("WWW.example.test.", "CNAME", ["@"], RecordSet("www", "CNAME", 3600, ("example.test.",))),

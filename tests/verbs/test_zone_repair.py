@@ -252,7 +252,9 @@ def test_the_doctor_reports_the_last_check_and_missing_checks(moved: Registry) -
 
 
 def test_a_record_that_blocks_a_waiting_name_is_foreign(moved: Registry) -> None:
-    """A foreign record at a name that is held prevents its publication, and a repair doesn't remove the record."""
+    """A foreign record at a name that is held prevents its publication, and a repair doesn't remove the
+    record.
+    """
     domain_id = moved.domains[ZONE]
     in_the_way = Record(f"new.{ZONE}", "NS", 3600, "ns1.example.org.")
     moved.register(f"new.{ZONE}", registration_mode="plus", nameservers=NS)
@@ -279,7 +281,10 @@ def test_a_record_that_blocks_a_waiting_name_is_foreign(moved: Registry) -> None
 
 
 def _two_rows_wait(registry: Registry) -> tuple[int, Subdomain]:
-    """Register a name while a repair removes its returned former delegation. Return the domain's id and the new row."""
+    """Register a name while a repair removes its returned former delegation.
+
+    Return the domain's id and the new row.
+    """
     domain_id = registry.domains[ZONE]
     found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
     ben = registry.register(OLD, "ben", nameservers=NS)

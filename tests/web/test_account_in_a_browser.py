@@ -1,4 +1,6 @@
-"""Organizations, tickets and passkeys at the console, in a real Chromium: wide with JavaScript, and narrow without it."""
+"""Organizations, tickets and passkeys at the console, in a real Chromium: wide with JavaScript, and narrow
+without it.
+"""
 
 import re
 from collections.abc import Iterator
@@ -154,7 +156,9 @@ PAGES = (
 
 
 def test_hostile_text_is_text(browser: Browser, service: RunningService) -> None:
-    """What users and the operator type is shown as they typed it on every page that shows it; nothing of it runs."""
+    """What users and the operator type is shown as they typed it on every page that shows it; nothing of it
+    runs.
+    """
 
     def fill() -> str:
         ada = service.add_user("hostile@example.org", credit_count=1)

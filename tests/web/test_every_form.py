@@ -1,6 +1,8 @@
-"""Every form of every page, sent once with its defaults, and once with each option, checkbox and button: none is refused as invalid.
+"""Every form of every page, sent once with its defaults, and once with each option, checkbox and button: none
+is refused as invalid.
 
-The forms in the answers, such as the confirmation of a price, are sent as well. A page whose form isn't among them fails the test.
+The forms in the answers, such as the confirmation of a price, are sent as well. A page whose form isn't among
+them fails the test.
 """
 
 import re
@@ -100,7 +102,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def variants(form: PageForm) -> Iterator[dict[str, str]]:
-    """Yield the fields of a form as they are, with what a person types into empty ones, and with each other choice."""
+    """Yield the fields of a form as they are, with what a person types into empty ones, and with each other
+    choice.
+    """
     filled = form.fields | {
         name: TYPED[name] for name, value in form.fields.items() if not value.strip() and name in TYPED
     }
@@ -119,7 +123,9 @@ def variants(form: PageForm) -> Iterator[dict[str, str]]:
 
 
 def forms_of(page: Shown) -> dict[tuple[str, str], PageForm]:
-    """Return the forms of a page by action, and by the record that they are about and their place among such forms."""
+    """Return the forms of a page by action, and by the record that they are about and their place among such
+    forms.
+    """
     found: dict[tuple[str, str], PageForm] = {}
     for form in page.forms:
         about = "/".join(form.fields.get(name, "") for name in ("purpose", "old_name", "type"))
@@ -129,7 +135,10 @@ def forms_of(page: Shown) -> dict[tuple[str, str], PageForm]:
 
 
 def send(browser: ConsoleClient, path: str, form: PageForm, number: int) -> tuple[Shown, str]:
-    """Send one variant of a form of a page. Return the answer, and the text of a refusal that no input explains."""
+    """Send one variant of a form of a page.
+
+    Return the answer, and the text of a refusal that no input explains.
+    """
     action = urljoin(path, form.action)
     fields = [*variants(form)][number]
     if form.method == "GET":
@@ -146,7 +155,9 @@ def send(browser: ConsoleClient, path: str, form: PageForm, number: int) -> tupl
 
 
 class Twins:
-    """A new name for each form that changes records or nameservers, like the page's name, so that no form takes another's away."""
+    """A new name for each form that changes records or nameservers, like the page's name, so that no form
+    takes another's away.
+    """
 
     def __init__(self, service: RunningService) -> None:
         self.service = service
@@ -173,7 +184,10 @@ def outline(form: PageForm) -> tuple[str, frozenset[str], frozenset[str]]:
 
 
 def follow(browser: ConsoleClient, answer: Shown, seen: set[Any]) -> Iterator[tuple[str, str]]:
-    """Send each new form of an answer that is a page of its own, such as a price to confirm, in each variant. Yield as `send_all`."""
+    """Send each new form of an answer that is a page of its own, such as a price to confirm, in each variant.
+
+    Yield as `send_all`.
+    """
     if answer.status != 200 or answer.response.request.method != "POST":
         return
     for form in answer.forms:
@@ -193,7 +207,8 @@ def send_all(
 ) -> Iterator[tuple[str, str]]:
     """Send one variant of a form of a page, then the forms of the answer whose outlines aren't `seen`.
 
-    Yield the action of each with the text of a refusal that no input explains, or "". Yield nothing if the page no longer has the form.
+    Yield the action of each with the text of a refusal that no input explains, or "". Yield nothing if the
+    page no longer has the form.
     """
     shown = forms_of(browser.get(path))
     if place not in shown or len([*variants(shown[place])]) <= number:

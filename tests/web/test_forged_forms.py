@@ -1,4 +1,6 @@
-"""Forms that a page of another site sends, or sent without the token of the session, change nothing; nor does one sent twice."""
+"""Forms that a page of another site sends, or sent without the token of the session, change nothing; nor does
+one sent twice.
+"""
 
 import re
 from collections.abc import Iterator

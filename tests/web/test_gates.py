@@ -1,4 +1,6 @@
-"""Sensitive forms of the console after an old sign-in: each leads through a new sign-in, and back to a page that is shown."""
+"""Sensitive forms of the console after an old sign-in: each leads through a new sign-in, and back to a page
+that is shown.
+"""
 
 import html
 import re
@@ -75,7 +77,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ("/names/blog.records.test/records", "", {"purpose": "addresses", "addresses": "8.8.4.4"}),
         ("/names/blog.example.test/delete", "", {}),
         ("/names/blog.example.test/transfer", "", {"to": "eve@example.org"}),
-        ("/names/blog.example.test", "/names/blog.example.test/auto-renew", {"enabled": "yes", "max_credits": "9"}),
+        ("/names/blog.example.test", "/names/blog.example.test/auto-renew", {"enabled": "yes", "max_credits": "9"}),  # noqa: E501
         ("/transfers/{offer}", "/transfers/{offer}/accept", {}),
         ("/register?fqdn=more.example.test", "/register", {"registration_mode": "plus", "confirm": "yes"}),
     ],

@@ -1,7 +1,9 @@
-"""Texts of users, operators and name servers are texts on every page: nothing in them runs, and no policy is broken.
+"""Texts of users, operators and name servers are texts on every page: nothing in them runs, and no policy is
+broken.
 
-Names of users, of platform domains, coupons, nameservers, queries and messages are filled with a corpus that breaks out of HTML in
-each of its contexts, and the pages are loaded in a real Chromium, which reports what ran.
+Names of users, of platform domains, coupons, nameservers, queries and messages are filled with a corpus that
+breaks out of HTML in each of its contexts, and the pages are loaded in a real Chromium, which reports what
+ran.
 """
 
 from collections.abc import Iterator

@@ -213,7 +213,9 @@ def test_hidden_fields_that_were_tampered_with_are_refused(browser: ConsoleClien
 
 
 def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None:
-    """Names that their holder can renew, that only the operator renews, and that go when their platform domain closes."""
+    """Names that their holder can renew, that only the operator renews, and that go when their platform
+    domain closes.
+    """
     with running_service(registry_address(tmp_path)) as service:
         for domain in ("open.test", "closing.test"):
             service.add_domain(domain)

@@ -1,4 +1,6 @@
-"""The page of a name's records: forms by purpose, the table, a zone file, and the way between records and nameservers."""
+"""The page of a name's records: forms by purpose, the table, a zone file, and the way between records and
+nameservers.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

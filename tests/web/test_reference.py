@@ -1,4 +1,6 @@
-"""The pages of the API reference: its first requests work, its links lead to their entries, and people keep their menu."""
+"""The pages of the API reference: its first requests work, its links lead to their entries, and people keep
+their menu.
+"""
 
 import json
 import re

@@ -97,7 +97,9 @@ def test_a_long_list_is_registered_completely_in_parts(
 
 
 def test_the_checks_of_a_page_count_as_one_request(tmp_path: Path) -> None:
-    """A second list of 50 names is checked completely, and so are the names of a search, with and without a session."""
+    """A second list of 50 names is checked completely, and so are the names of a search, with and without a
+    session.
+    """
     with running_service(
         registry_address(tmp_path), rate_limits=True, rate_limit_availability_per_minute=3
     ) as running:

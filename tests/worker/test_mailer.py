@@ -404,7 +404,10 @@ def test_a_stopping_mailer_does_not_wait_for_a_silent_server(
 
 
 def test_a_mailer_stopped_without_a_free_thread_leaves_no_connection(registry: Registry) -> None:
-    """A thread sends QUIT. Here it gets a thread only after the mailer ended, because the only thread waits for the test."""
+    """A thread sends QUIT.
+
+    Here it gets a thread only after the mailer ended, because the only thread waits for the test.
+    """
     mailbox, go_on = Mailbox(), threading.Event()
     put(registry, "a")
 

@@ -1,4 +1,7 @@
-"""One of several workers sweeps, and one checks a zone. The clock of another worker has no effect until the first is gone."""
+"""One of several workers sweeps, and one checks a zone.
+
+The clock of another worker has no effect until the first is gone.
+"""
 
 import asyncio
 import signal
@@ -42,7 +45,10 @@ def shared(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tu
 
 
 async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
-    """One worker sweeps. Another one, whose clock is three hours behind, would stop the sweep if it could sweep."""
+    """One worker sweeps.
+
+    Another one, whose clock is three hours behind, would stop the sweep if it could sweep.
+    """
     behind = open_database(url, lambda: registry.now - timedelta(hours=3), may_lose_writes=True)
     try:
         one = SweepRunner(registry.db, lambda: 0.0, holder="a")

@@ -1,4 +1,6 @@
-"""The check of a whole zone: the priority of its program, and a zone that leaves its primary during the check."""
+"""The check of a whole zone: the priority of its program, and a zone that leaves its primary during the
+check.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
-"""Set the same nameservers for all names under a platform domain, ten at a time: python move_names.py DOMAIN NAMESERVER…"""
+"""Set the same nameservers for all names under a platform domain, ten at a time: python move_names.py DOMAIN
+NAMESERVER…
+"""
 
 import asyncio
 import os

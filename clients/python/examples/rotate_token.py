@@ -11,7 +11,10 @@ from sublet_client import Client
 
 
 def main(file: str) -> None:
-    """Rotate, and store the secret where only its owner can read it. The token needs the scope `tokens:write`."""
+    """Rotate, and store the secret where only its owner can read it.
+
+    The token needs the scope `tokens:write`.
+    """
     with Client.from_environment() as client:
         own = client.account.me().token
         done = client.tokens.rotate(own.id, overlap_seconds=3600) if own else None

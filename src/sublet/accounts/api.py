@@ -1,4 +1,6 @@
-"""The API of the own account: data, reminders, address, activity, export, deletion (docs/spec-choices.md, "Activity")."""
+"""The API of the own account: data, reminders, address, activity, export, deletion (docs/spec-choices.md,
+"Activity").
+"""
 
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
@@ -107,7 +109,10 @@ class OrganizationShape(Shape):
 
 
 class ActivityShape(Shape):
-    """An event of the account. `token_id`, `token_name` and `address` are null unless the user's own request caused it."""
+    """An event of the account.
+
+    `token_id`, `token_name` and `address` are null unless the user's own request caused it.
+    """
 
     id: Id
     at: Moment
@@ -145,7 +150,10 @@ class ExportBeginning(Success, kw_only=True):
 
 
 class ExportAnswer(ExportBeginning, kw_only=True):
-    """All that the registry stores about the user. The lists are oldest first, the activity is newest first."""
+    """All that the registry stores about the user.
+
+    The lists are oldest first, the activity is newest first.
+    """
 
     subdomains: Rows
     terms: Rows
@@ -175,7 +183,10 @@ class DeletedMeAnswer(Success, kw_only=True):
 
 
 class TokenShape(Shape):
-    """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use is stored."""
+    """The token of the request.
+
+    `last_used_at` may be up to an hour old, and is null until the first use is stored.
+    """
 
     id: Id
     name: str
@@ -248,7 +259,9 @@ class ActivityQuery(PageQuery, kw_only=True):
 
 
 def me_answer(member: Member, token: Token | None) -> MeAnswer:
-    """Return the answer with a user, the user's organization, and the token of the request without its secret; None with a session."""
+    """Return the answer with a user, the user's organization, and the token of the request without its
+    secret; None with a session.
+    """
     return MeAnswer(
         user=UserShape.of(member.user),
         organization=OrganizationShape.of(member.organization),
@@ -257,7 +270,9 @@ def me_answer(member: Member, token: Token | None) -> MeAnswer:
 
 
 Part = tuple[bytes, Any]
-"""The encoded items of a part of a list, and the key with which the next part continues; None after the last part."""
+"""The encoded items of a part of a list, and the key with which the next part continues; None after the last
+part.
+"""
 
 
 @api.get(
@@ -267,7 +282,8 @@ Part = tuple[bytes, Any]
 async def me(call: Call[None, None]) -> Answer[MeAnswer]:
     """Get the user, the organization and the token of the request.
 
-    Returns the user and the organization that the token identifies, and the token with its scopes and dates. With a session `token` is null.
+    Returns the user and the organization that the token identifies, and the token with its scopes and dates.
+    With a session `token` is null.
     """
     registrant = call.registrant
     return Answer(me_answer(Member(registrant.user, registrant.organization), registrant.token))
@@ -285,7 +301,8 @@ async def me(call: Call[None, None]) -> Answer[MeAnswer]:
 async def set_reminders_(call: Call[RemindersBody, None]) -> Answer[MeAnswer]:
     """Turn reminders on or off.
 
-    With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets are always mailed.
+    With `enabled`: true the user gets mail before dates of the names, such as an expiry. Answers to tickets
+    are always mailed.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -330,8 +347,9 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer[MeAnswer]:
 async def export(call: Call[None, None]) -> Answer[ExportAnswer]:
     """Export the account.
 
-    Returns all that the registry stores about the user in one JSON document: account, names (also trashed and purged), payments, coupons,
-    tokens without secrets, transfers, tickets with their messages, activity. The answer is streamed.
+    Returns all that the registry stores about the user in one JSON document: account, names (also trashed and
+    purged), payments, coupons, tokens without secrets, transfers, tickets with their messages, activity. The
+    answer is streamed.
     """
     _require_all_rights(call)
     user_id = call.registrant.user.id
@@ -354,7 +372,10 @@ _OF_USER = ("id", "email", "name", "reminders", "free_quota", "suspended_at", "c
 
 
 async def _parts(call: Call[Any, Any], head: ExportBeginning) -> AsyncIterator[bytes]:
-    """Yield the JSON of an export. Each part of a list is read in its own transaction, and encoded on the same thread."""
+    """Yield the JSON of an export.
+
+    Each part of a list is read in its own transaction, and encoded on the same thread.
+    """
     user = call.registrant.user
     yield msgspec.json.encode(head)[:-1]
     lists: dict[str, Callable[[Tx, Any], Part]] = {
@@ -405,8 +426,9 @@ def _read_activity(tx: Tx, before_id: int | None, *, user: User) -> Part:
 async def delete_me(call: Call[DeleteMeBody, None]) -> Answer[DeletedMeAnswer]:
     """Delete the account.
 
-    Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens are revoked, and address, name
-    and texts are erased permanently. Without `confirm` the answer (409) lists what would be lost.
+    Requires the user's own address as `confirm`. The names go to the trash, the credits are lost, all tokens
+    are revoked, and address, name and texts are erased permanently. Without `confirm` the answer (409) lists
+    what would be lost.
     """
     _require_all_rights(call)
     done = await write_once(call, delete_own_user, call.actor(), call.body.confirm)
@@ -418,23 +440,28 @@ def _refuse_restricted(call: Call[Any, Any]) -> None:
     """Raise `TokenRestricted` if the token is restricted to some names."""
     if not call.actor().restrictions.allows_all_names:
         raise TokenRestricted(
-            "This request is about the whole account, and the token is restricted to some names. Use a token for all names.",
+            "This request is about the whole account, and the token is restricted to some names. Use a "
+            "token for all names.",
             details={"restriction": "names"},
         )
 
 
 def _require_all_rights(call: Call[Any, Any]) -> None:
-    """Raise unless the token may read and change everything in the user's own account, except for spending credits."""
+    """Raise unless the token may read and change everything in the user's own account, except for spending
+    credits.
+    """
     if call.registrant.account is not None:
         raise TokenRestricted(
-            "This request is about your own account, but acts for an organization. Use a token of your own, or a session without Sublet-Organization.",
+            "This request is about your own account, but acts for an organization. Use a token of your "
+            "own, or a session without Sublet-Organization.",
             details={"restriction": "organization_id"},
         )
     _refuse_restricted(call)
     for scope in FIRST_SCOPES:
         if scope not in call.registrant.restrictions.scopes:
             raise InsufficientScope(
-                f"This request is about the whole account, and the token lacks the scope {scope}. Use a token with all scopes; credits:spend isn't needed.",
+                f"This request is about the whole account, and the token lacks the scope {scope}. Use a "
+                "token with all scopes; credits:spend isn't needed.",
                 details={"required_scope": scope},
             )
 
@@ -451,8 +478,8 @@ def _require_all_rights(call: Call[Any, Any]) -> None:
 def activity(tx: Tx, call: Call[None, ActivityQuery]) -> Answer[ActivityAnswer]:
     """List the activity of the account.
 
-    Returns what the user did, with token and address, and what the operator and the system did to the account, its names, tokens and tickets.
-    Newest first. Addresses are stored for 90 days.
+    Returns what the user did, with token and address, and what the operator and the system did to the
+    account, its names, tokens and tickets. Newest first. Addresses are stored for 90 days.
     """
     _refuse_restricted(call)
     query = call.query
@@ -480,8 +507,8 @@ def activity(tx: Tx, call: Call[None, ActivityQuery]) -> Answer[ActivityAnswer]:
 async def change_account_(call: Call[AccountBody, None]) -> Answer[MeAnswer]:
     """Change the account.
 
-    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes. The new address gets a code for
-    POST /me/email; the current address gets a notice.
+    `name` and `reminders` change at once. A new `email` requires a sign-in within the last ten minutes. The
+    new address gets a code for POST /me/email; the current address gets a notice.
     """
 
     def verb(tx: Tx) -> Outcome:

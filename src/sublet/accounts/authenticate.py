@@ -16,15 +16,15 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
     """Return the stored user, organization and token to which a bearer token belongs.
 
     Raises:
-        TokenInvalid: the token has a typing error (found without the database), was never issued, or was replaced by a rotation and its
-            overlap is over.
+        TokenInvalid: the token has a typing error (found without the database), was never issued, or was
+            replaced by a rotation and its overlap is over.
         TokenRevoked: the token was revoked, or its user has left the organization for which the token acts.
         TokenExpired: the token has expired.
         AccountSuspended: the token acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.
 
-    Not checked: the token's restrictions (`restrictions.py` lists where each is enforced), and that the holder isn't suspended (verbs check
-    this).
+    Not checked: the token's restrictions (`restrictions.py` lists where each is enforced), and that the
+    holder isn't suspended (verbs check this).
     """
     token_text = secret.reveal()
     if not is_well_formed(token_text):
@@ -37,7 +37,9 @@ async def authenticate(db: Database, secret: Secret) -> Registrant:
 
 
 async def authenticate_update_key(db: Database, token_id: int) -> Registrant:
-    """Return the stored user, organization and token to which an update key belongs. Not checked: its signature, and as for `authenticate`.
+    """Return the stored user, organization and token to which an update key belongs.
+
+    Not checked: its signature, and as for `authenticate`.
 
     Raises:
         TokenInvalid, TokenRevoked, TokenExpired, AccountSuspended, Unavailable: as `authenticate`.
@@ -61,13 +63,16 @@ def _check_registrant(found: Registrant | None, now: datetime) -> Registrant:
 async def authenticate_session(
     db: Database, secret: Secret, idle: timedelta, organization_id: int | None = None
 ) -> Registrant:
-    """Return the user, organization and session to which a cookie's secret belongs. `idle` is the setting `session_idle_hours`.
+    """Return the user, organization and session to which a cookie's secret belongs.
 
-    With an `organization_id`, the session acts for that organization, like a token of the organization. The id of the user's own
-    organization means the user.
+    `idle` is the setting `session_idle_hours`.
+
+    With an `organization_id`, the session acts for that organization, like a token of the organization. The
+    id of the user's own organization means the user.
 
     Raises, in this order:
-        SessionInvalid: no session has this secret, the session has expired or was unused for `idle`, or its user is deleted.
+        SessionInvalid: no session has this secret, the session has expired or was unused for `idle`, or its
+            user is deleted.
         OrganizationNotFound: the organization doesn't exist, or the user isn't a member of it.
         AccountSuspended: the session acts for an organization, and its user is suspended.
         Unavailable: the database can't be read.

@@ -9,9 +9,12 @@ REASON_LENGTH_MAX = 500
 
 
 def normalise_email(text: str) -> str:
-    """Return the canonical form of an e-mail address. A text that is no address is returned in lower case, without surrounding spaces.
+    """Return the canonical form of an e-mail address.
 
-    Used to look up what an operator or client names: `organization:12`, the text in place of an address, is found too.
+    A text that is no address is returned in lower case, without surrounding spaces.
+
+    Used to look up what an operator or client names: `organization:12`, the text in place of an address, is
+    found too.
     """
     try:
         return canonical_address(text)
@@ -20,7 +23,9 @@ def normalise_email(text: str) -> str:
 
 
 def check_email(text: str) -> tuple[str, list[FieldError]]:
-    """Return an address in its canonical form (`mailbox.canonical_address`), and the error in it if it is invalid."""
+    """Return an address in its canonical form (`mailbox.canonical_address`), and the error in it if it is
+    invalid.
+    """
     try:
         return canonical_address(text), []
     except InvalidAddress as error:
@@ -30,7 +35,9 @@ def check_email(text: str) -> tuple[str, list[FieldError]]:
 def check_text(
     field: str, text: str | None, *, length_max: int = NAME_LENGTH_MAX
 ) -> tuple[str, list[FieldError]]:
-    """Return a line of text without surrounding spaces, and its error if it has one: `required`, `too_long` or `value_invalid`."""
+    """Return a line of text without surrounding spaces, and its error if it has one: `required`, `too_long`
+    or `value_invalid`.
+    """
     line = (text or "").strip()
     if not line:
         return line, [FieldError(field, "required", "Give a text that is not blank.")]
@@ -51,7 +58,10 @@ def check_reason(reason: str | None, *, required: bool = False) -> tuple[str | N
 
 
 def check_free_quota(free_quota: int | None) -> list[FieldError]:
-    """Return the error in a user's own free quota, if it has one. None stands for the default quota of the settings."""
+    """Return the error in a user's own free quota, if it has one.
+
+    None stands for the default quota of the settings.
+    """
     if free_quota is None or 0 <= free_quota <= 1_000_000:
         return []
     return [FieldError("free_quota", "value_invalid", "Give a free quota of 0 to 1,000,000 names.")]

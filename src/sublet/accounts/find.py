@@ -1,4 +1,6 @@
-"""Find and lock the user that an operator names, or the user and holder of a request; refuse suspended and deleted users."""
+"""Find and lock the user that an operator names, or the user and holder of a request; refuse suspended and
+deleted users.
+"""
 
 from sublet.accounts import membership_store, session_store, store
 from sublet.accounts.fields import normalise_email
@@ -53,7 +55,9 @@ def refuse_deleted(user: User) -> None:
 
 
 def list_addresses(tx: Tx, holder: User) -> list[str]:
-    """Return the addresses that get a holder's mail: the user's, or the addresses of an organization's owners, the oldest member first."""
+    """Return the addresses that get a holder's mail: the user's, or the addresses of an organization's
+    owners, the oldest member first.
+    """
     if not holder.is_organization:
         return [holder.email]
     return [each.email for each in membership_store.list_owners(tx, holder.organization_id)]
@@ -63,7 +67,8 @@ def refuse_account(user: User) -> None:
     """Raise `Conflict` if this user is the account of an organization."""
     if user.is_organization:
         raise Conflict(
-            f"{user.email} is the account of an organization, not a user. See `sublet organization show {user.organization_id}`."
+            f"{user.email} is the account of an organization, not a user. See `sublet organization show "
+            f"{user.organization_id}`."
         )
 
 
@@ -91,18 +96,23 @@ def lock_requesting_user(tx: Tx, actor: Actor) -> User:
 
 
 def refuse_ended_session(tx: Tx, actor: Actor) -> None:
-    """Raise `SessionInvalid` if the session of a request has ended. Call this after the lock of the user, which ending a session takes too."""
+    """Raise `SessionInvalid` if the session of a request has ended.
+
+    Call this after the lock of the user, which ending a session takes too.
+    """
     if actor.session_id is not None and session_store.find_sign_in(tx, actor.session_id) is None:
         raise SessionInvalid("This session has ended. Sign in again.")
 
 
 def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
-    """Lock and return the user who sent the request, and the request's holder: the user, or an organization's account.
+    """Lock and return the user who sent the request, and the request's holder: the user, or an organization's
+    account.
 
     Raises, in this order:
         NotFound: the actor is not a user.
         SessionInvalid: the session ended after the request was authenticated.
-        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
+        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session
+            acts.
     """
     if actor.account_id is None or actor.user_id is None:
         user = lock_requesting_user(tx, actor)
@@ -123,7 +133,8 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session acts.
+        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session
+            acts.
         AccountSuspended: the user or the holder is suspended.
     """
     user, holder = lock_requesting_holder(tx, actor)
@@ -138,14 +149,19 @@ def former_member_refusal() -> TokenRevoked:
 
 
 def organization_not_found_refusal() -> OrganizationNotFound:
-    """Return the error for an organization that doesn't exist or of which the user isn't a member. The two look the same."""
+    """Return the error for an organization that doesn't exist or of which the user isn't a member.
+
+    The two look the same.
+    """
     return OrganizationNotFound(
         "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
     )
 
 
 def lock_acting_user(tx: Tx, actor: Actor) -> User:
-    """Return the user who sent the request, and lock the row. Every verb that changes the user's own tokens or settings calls this first.
+    """Return the user who sent the request, and lock the row.
+
+    Every verb that changes the user's own tokens or settings calls this first.
 
     Raises, in this order:
         NotFound: the actor is not a user.
@@ -160,13 +176,18 @@ def refuse_suspended_holder(user: User) -> None:
     """Raise `Conflict` if the user to whom the operator gives a name is suspended."""
     if user.suspended_at is not None:
         raise Conflict(
-            f"{user.email} is suspended and can't get a name. Lift the suspension first with `sublet user unsuspend {user.email}`."
+            f"{user.email} is suspended and can't get a name. Lift the suspension first with `sublet user "
+            f"unsuspend {user.email}`."
         )
 
 
 def refuse_suspended(user: User) -> None:
-    """Raise `AccountSuspended` if a user is suspended. Suspended users can still read their data and open tickets."""
+    """Raise `AccountSuspended` if a user is suspended.
+
+    Suspended users can still read their data and open tickets.
+    """
     if user.suspended_at is not None:
         raise AccountSuspended(
-            "This account is suspended. You can still read your data and open tickets. Open a ticket to ask why."
+            "This account is suspended. You can still read your data and open tickets. Open a ticket to "
+            "ask why."
         )

@@ -7,7 +7,10 @@ from sublet.dns.names import InvalidName, map_text, parse_host_name, parse_label
 EMAIL_LENGTH_MAX = 254
 """A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
 LOCAL_PART_LENGTH_MAX = 64
-_TOO_LONG = f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. Give a shorter address."
+_TOO_LONG = (
+    f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. "
+    "Give a shorter address."
+)
 
 
 class InvalidAddress(ValueError):  # noqa: N818 - named like `InvalidName`
@@ -17,15 +20,16 @@ class InvalidAddress(ValueError):  # noqa: N818 - named like `InvalidName`
 def canonical_address(text: str) -> str:
     r"""Return an address in the form in which it is stored, compared, limited and given to the SMTP server.
 
-    The domain is in A-labels after the mapping of UTS 46, without the final dot (`parse_host_name`). The part before the `@` is in lower
-    case and in Unicode's form NFC (RFC 6532, section 3.1). Surrounding spaces are removed. Dots and tags (`+shop`) before the `@` are kept,
-    because they distinguish mailboxes at some providers.
+    The domain is in A-labels after the mapping of UTS 46, without the final dot (`parse_host_name`). The part
+    before the `@` is in lower case and in Unicode's form NFC (RFC 6532, section 3.1). Surrounding spaces are
+    removed. Dots and tags (`+shop`) before the `@` are kept, because they distinguish mailboxes at some
+    providers.
 
     Not checked: that the address receives mail. Quoted local parts are refused.
 
     Raises:
-        InvalidAddress: no `@`, or several; an unprintable character, a space or one of `"(),:;<>[\]` before the `@`; a domain that is not a
-            host name; more than 254 characters, or 64 before the `@`.
+        InvalidAddress: no `@`, or several; an unprintable character, a space or one of `"(),:;<>[\]` before
+            the `@`; a domain that is not a host name; more than 254 characters, or 64 before the `@`.
     """
     local, at, domain = text.strip().rpartition("@")
     if not at or not local or "@" in local:
@@ -37,7 +41,8 @@ def canonical_address(text: str) -> str:
     local = unicodedata.normalize("NFC", local.lower())
     if not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
         raise InvalidAddress(
-            f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. Remove it."
+            f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. "
+            "Remove it."
         )
     try:
         address = f"{local}@{parse_host_name(domain)}"
@@ -49,9 +54,11 @@ def canonical_address(text: str) -> str:
 
 
 def canonical_part(text: str) -> str:
-    """Return a part of an address in the form of stored addresses, to search for it: whole labels after the `@` in A-labels, without a final dot.
+    """Return a part of an address in the form of stored addresses, to search for it: whole labels after the
+    `@` in A-labels, without a final dot.
 
-    A text without an `@` counts as a part of the domain if it can be one. Any other text is returned in lower case.
+    A text without an `@` counts as a part of the domain if it can be one. Any other text is returned in lower
+    case.
     """
     local, at, domain = text.strip().lower().rpartition("@")
     try:

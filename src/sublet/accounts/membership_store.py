@@ -42,7 +42,10 @@ def find_membership(tx: Tx, user_id: int, organization_id: int) -> Membership | 
 
 
 def find_member_id(tx: Tx, organization_id: int, email: str) -> int | None:
-    """Return the id of the member with this address, or None. Known and unknown addresses take the same single query."""
+    """Return the id of the member with this address, or None.
+
+    Known and unknown addresses take the same single query.
+    """
     of = (memberships.c.organization_id == organization_id) & (users.c.email == email)
     query = select(users.c.id).select_from(memberships.join(users)).where(of)
     return tx.connection.execute(query).scalar_one_or_none()
@@ -55,7 +58,10 @@ def list_memberships(
     after: Position | None = None,
     organization_id: int | None = None,
 ) -> list[Membership]:
-    """Return the memberships of a user after a position, the newest organization first. `organization_id` selects one."""
+    """Return the memberships of a user after a position, the newest organization first.
+
+    `organization_id` selects one.
+    """
     at, row_id = organizations.c.created_at, organizations.c.id
     query = _MEMBERSHIPS.where(memberships.c.user_id == user_id)
     if organization_id is not None:
@@ -108,7 +114,8 @@ def find_next_owner(tx: Tx, organization_id: int) -> User | None:
 def search_organizations(tx: Tx, containing: str | None, limit: int) -> list[tuple[Organization, int]]:
     """Return up to `limit` organizations with their numbers of members, the newest first.
 
-    `containing` is a part of the name or slug, in any case. On SQLite, the case of non-ASCII letters must match.
+    `containing` is a part of the name or slug, in any case. On SQLite, the case of non-ASCII letters must
+    match.
     """
     number = select(func.count()).where(memberships.c.organization_id == organizations.c.id).scalar_subquery()
     query = select(*(organizations.c[name] for name in Organization.__slots__), number)
@@ -125,7 +132,9 @@ def count_members(tx: Tx, organization_id: int) -> int:
 
 
 def count_created_by(tx: Tx, user_id: int) -> int:
-    """Return the number of organizations that a user has created over the API, including organizations that the user has left."""
+    """Return the number of organizations that a user has created over the API, including organizations that
+    the user has left.
+    """
     query = select(func.count()).where(organizations.c.created_by_user_id == user_id)
     return int(tx.connection.execute(query).scalar_one())
 

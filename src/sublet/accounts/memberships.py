@@ -1,4 +1,6 @@
-"""Add members to organizations and remove them; add the account that holds an organization's names (docs/decisions/0018-holders.md)."""
+"""Add members to organizations and remove them; add the account that holds an organization's names
+(docs/decisions/0018-holders.md).
+"""
 
 from collections.abc import Collection
 
@@ -13,7 +15,9 @@ from sublet.errors import Conflict
 
 
 def account_email(organization_id: int) -> str:
-    """Return the text that an organization's account has in place of an e-mail address, such as `organization:12`."""
+    """Return the text that an organization's account has in place of an e-mail address, such as
+    `organization:12`.
+    """
     return f"organization:{organization_id}"
 
 
@@ -26,10 +30,14 @@ def add_account(tx: Tx, actor: Actor, organization: Organization) -> None:
 
 
 def refuse_shared(tx: Tx, organization: Organization) -> None:
-    """Raise `Conflict` if an organization has an account. Such an organization can't be a user's own organization."""
+    """Raise `Conflict` if an organization has an account.
+
+    Such an organization can't be a user's own organization.
+    """
     if membership_store.find_account(tx, organization.id) is not None:
         raise Conflict(
-            f"{organization.name} has names of its own, so it can't be a user's own organization. Add the user without an organization, "
+            f"{organization.name} has names of its own, so it can't be a user's own organization. Add the "
+            "user without an organization, "
             f"then give the user a role with `sublet organization set-role {organization.id}`."
         )
 
@@ -37,7 +45,8 @@ def refuse_shared(tx: Tx, organization: Organization) -> None:
 def lock_organization(tx: Tx, organization: Organization, user_ids: Collection[int]) -> None:
     """Lock these users, the account of an organization if it has one, and the organization.
 
-    Changes of an organization's members run one after the other. Read what depends on the members after this call.
+    Changes of an organization's members run one after the other. Read what depends on the members after this
+    call.
     """
     account = membership_store.find_account(tx, organization.id)
     store.lock_users(tx, {*user_ids, *([account.id] if account is not None else [])})
@@ -52,14 +61,16 @@ def lock_members(tx: Tx, organization: Organization, user_ids: Collection[int]) 
     """
     if membership_store.find_account(tx, organization.id) is None:
         raise Conflict(
-            f"{organization.name} is a user's own organization, which can't hold names. Send POST /organizations to create an organization "
+            f"{organization.name} is a user's own organization, which can't hold names. Send POST "
+            "/organizations to create an organization "
             "that can share names."
         )
     lock_organization(tx, organization, user_ids)
 
 
 def lock_with_organizations(tx: Tx, user_id: int) -> None:
-    """Lock a user, the accounts of the user's organizations, and the organizations: everything that a deletion of the user may change.
+    """Lock a user, the accounts of the user's organizations, and the organizations: everything that a
+    deletion of the user may change.
 
     Raises:
         Outdated: the user joined or left an organization while this transaction waited.
@@ -81,7 +92,8 @@ def join(tx: Tx, actor: Actor, user_id: int, organization: Organization, role: s
 
 
 def join_own(tx: Tx, actor: Actor, user_id: int, organization: Organization) -> None:
-    """Make a user a member of the user's own organization: as owner if the organization has no owner, else as a member.
+    """Make a user a member of the user's own organization: as owner if the organization has no owner, else as
+    a member.
 
     Lock the organization first (`lock_organization`), unless this transaction added it.
     """
@@ -90,7 +102,10 @@ def join_own(tx: Tx, actor: Actor, user_id: int, organization: Organization) -> 
 
 
 def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
-    """End a membership, and revoke the user's tokens for the organization. Not checked: that the organization keeps an owner."""
+    """End a membership, and revoke the user's tokens for the organization.
+
+    Not checked: that the organization keeps an owner.
+    """
     user, organization = membership.user, membership.organization
     membership_store.delete_membership(tx, user.id, organization.id)
     before = {"user_id": user.id, "role": membership.role}
@@ -100,7 +115,9 @@ def leave(tx: Tx, actor: Actor, membership: Membership) -> None:
 
 
 def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: int) -> User | None:
-    """End a membership, if the user has one. If the last owner leaves, `find_next_owner` chooses the next owner, who is returned.
+    """End a membership, if the user has one.
+
+    If the last owner leaves, `find_next_owner` chooses the next owner, who is returned.
 
     Lock the organization first (`lock_organization`, `lock_with_organizations`).
     """
@@ -116,7 +133,10 @@ def remove_member_if_any(tx: Tx, actor: Actor, user_id: int, organization_id: in
 
 
 def change_role(tx: Tx, actor: Actor, user_id: int, organization_id: int, role: str) -> None:
-    """Store a member's new role. Not checked: that the role differs, and that the organization keeps an owner."""
+    """Store a member's new role.
+
+    Not checked: that the role differs, and that the organization keeps an owner.
+    """
     before = {"user_id": user_id, "role": store.find_role(tx, user_id, organization_id)}
     membership_store.update_role(tx, user_id, organization_id, role)
     after = {"user_id": user_id, "role": role}

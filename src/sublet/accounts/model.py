@@ -11,7 +11,11 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """An organization. Grants (restricted platform domains, special labels) belong to the organization; names and credits to its account."""
+    """An organization.
+
+    Grants (restricted platform domains, special labels) belong to the organization; names and credits to its
+    account.
+    """
 
     id: int
     name: str
@@ -21,13 +25,14 @@ class Organization:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A holder of names, credits, free quota and tickets: a person, or the account of an organization (`is_organization`).
+    """A holder of names, credits, free quota and tickets: a person, or the account of an organization
+    (`is_organization`).
 
-    No person can sign in as an organization's account, and its `email` isn't an address (`memberships.account_email`). If `free_quota` is
-    None, the default of the settings applies.
+    No person can sign in as an organization's account, and its `email` isn't an address
+    (`memberships.account_email`). If `free_quota` is None, the default of the settings applies.
 
-    `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data, live names or credits.
-    `signed_up_at` is None for a user whom an operator added.
+    `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data,
+    live names or credits. `signed_up_at` is None for a user whom an operator added.
     """
 
     id: int
@@ -66,9 +71,10 @@ class Member:
 class Token:
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
-    `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's `budget_token_id`, or to the creator's id
-    if that is None. The charges of all tokens with the same `budget_token_id` are counted together. `organization_id` is None if the token
-    acts for its user. A token that `is_update_key` is used by its TSIG secret (`subdomains/update_keys/`).
+    `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's
+    `budget_token_id`, or to the creator's id if that is None. The charges of all tokens with the same
+    `budget_token_id` are counted together. `organization_id` is None if the token acts for its user. A token
+    that `is_update_key` is used by its TSIG secret (`subdomains/update_keys/`).
     """
 
     id: int
@@ -107,8 +113,8 @@ class Token:
 class Session:
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
-    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's network at that time.
-    `last_used_from` is an address.
+    `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's
+    network at that time. `last_used_from` is an address.
     """
 
     id: int
@@ -125,10 +131,12 @@ class Session:
 
 @dataclass(frozen=True)
 class Registrant:
-    """The user and organization of a request, and its token (spec, part 5) or session. Made at authentication, and never changed.
+    """The user and organization of a request, and its token (spec, part 5) or session.
 
-    If the token or session acts for an organization, `account` is the organization's account and `role` the user's role there. If it acts
-    for its user, both are None.
+    Made at authentication, and never changed.
+
+    If the token or session acts for an organization, `account` is the organization's account and `role` the
+    user's role there. If it acts for its user, both are None.
     """
 
     user: User
@@ -150,7 +158,10 @@ class Registrant:
 
     @cached_property
     def restrictions(self) -> Restrictions:
-        """Return what the request may do. A session has all scopes. In an organization, the user's role limits the scopes."""
+        """Return what the request may do.
+
+        A session has all scopes. In an organization, the user's role limits the scopes.
+        """
         found = UNRESTRICTED if self.token is None else self.token.restrictions
         if self.role is None:
             return found

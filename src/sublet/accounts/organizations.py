@@ -23,7 +23,9 @@ _SUFFIX_LETTERS = string.ascii_lowercase + string.digits
 
 
 def slug_of(name: str) -> str:
-    """Return the slug of a name: ASCII letters and digits in lower case, separated by hyphens; never empty."""
+    """Return the slug of a name: ASCII letters and digits in lower case, separated by
+    hyphens; never empty.
+    """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     return slug[:SLUG_LENGTH_MAX].strip("-") or "organization"
@@ -56,10 +58,12 @@ def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
 def add_organization(
     tx: Tx, actor: Actor, name: str, *, created_by_user_id: int | None = None
 ) -> Organization:
-    """Add an organization, even if another organization has the same name. Its slug gets a number if the plain slug is taken.
+    """Add an organization, even if another organization has the same name.
 
-    The slug of an organization that a user creates always ends with random characters. A user's own organization is named after the address,
-    so a number would tell whether an address has an account.
+    Its slug gets a number if the plain slug is taken.
+
+    The slug of an organization that a user creates always ends with random characters. A user's own
+    organization is named after the address, so a number would tell whether an address has an account.
 
     Raises:
         ValidationFailed: the name is invalid.
@@ -91,7 +95,8 @@ def _only(found: list[Organization], identifier: str) -> Organization:
     if len(found) > 1:
         choices = "; ".join(f"id {each.id}: {shown(each.name)} (slug {each.slug})" for each in found[:5])
         raise Conflict(
-            f"`{shown(identifier)}` matches {len(found)} organizations. Give the id or slug of one: {choices}."
+            f"`{shown(identifier)}` matches {len(found)} organizations. Give the id or slug of one: "
+            f"{choices}."
         )
     return found[0]
 

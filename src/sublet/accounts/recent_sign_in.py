@@ -9,15 +9,18 @@ from sublet.errors import SessionInvalid, SignInRequired
 
 
 def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) -> None:
-    """Raise an error unless the last sign-in of the request's session is at most ten minutes ago. Requests with a token pass.
+    """Raise an error unless the last sign-in of the request's session is at most ten minutes ago.
 
-    Called before the body of a sensitive operation is read (`operations/gates.py`), and by the verbs that charge credits, which know the price. With
-    `any_method`, which recoveries use, a sign-in by mail is enough even if the user has passkeys.
+    Requests with a token pass.
+
+    Called before the body of a sensitive operation is read (`operations/gates.py`), and by the verbs that
+    charge credits, which know the price. With `any_method`, which recoveries use, a sign-in by mail is enough
+    even if the user has passkeys.
 
     Raises, in this order:
         SessionInvalid: the session ended after the request was authenticated.
-        SignInRequired: the last sign-in is too old, is in the future because the clock was set back, or was by mail although the user has
-            passkeys.
+        SignInRequired: the last sign-in is too old, is in the future because the clock was set back, or was
+            by mail although the user has passkeys.
     """
     if actor.session_id is None:
         return
@@ -29,10 +32,14 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
     if last.how in methods and is_recent:
         return
     minutes = int(RECENT_SIGN_IN.total_seconds() // 60)
-    sentence = f"This request needs a sign-in within the last {minutes} minutes. Sign in again, then repeat the request."
+    sentence = (
+        f"This request needs a sign-in within the last {minutes} minutes. Sign in again, then repeat the "
+        "request."
+    )
     if last.how not in methods:
         sentence = (
-            f"This request needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a passkey, then repeat the request. If you "
+            f"This request needs a sign-in with a passkey within the last {minutes} minutes. Sign in with "
+            "a passkey, then repeat the request. If you "
             "have lost your passkeys, start a recovery with POST /passkeys/recovery."
         )
     details = {"limit_seconds": int(RECENT_SIGN_IN.total_seconds()), "how": list(methods)}

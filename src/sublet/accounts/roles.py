@@ -1,4 +1,6 @@
-"""The roles of an organization's members, and the scopes of each (rules; docs/spec-choices.md, "Organizations")."""
+"""The roles of an organization's members, and the scopes of each (rules; docs/spec-choices.md,
+"Organizations").
+"""
 
 from sublet.restrictions import SCOPES
 

@@ -1,4 +1,6 @@
-"""The tables of sessions, passkeys and recoveries, and the queries that authenticate a request by its session."""
+"""The tables of sessions, passkeys and recoveries, and the queries that authenticate a request by its
+session.
+"""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -118,8 +120,8 @@ REGISTRANT_BY_SESSION = Query(
 )
 """The registrant of the session whose secret has the digest `session_digest`, or None.
 
-If the user is a member of the organization `organization_id`, and the organization has an account, the registrant has this account and the
-user's role.
+If the user is a member of the organization `organization_id`, and the organization has an account, the
+registrant has this account and the user's role.
 """
 
 

@@ -1,4 +1,6 @@
-"""Sessions of browsers: their secrets, how long they are valid, and which sign-in methods allow sensitive changes (rules; no SQL)."""
+"""Sessions of browsers: their secrets, how long they are valid, and which sign-in methods allow sensitive
+changes (rules; no SQL).
+"""
 
 import secrets
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ RECOVERY_WINDOW = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is enough."""
+    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is
+    enough.
+    """
 
     user_id: int
     asked_at: datetime
@@ -60,8 +64,8 @@ def check_session(session: Session | None, now: datetime, idle: timedelta) -> Se
 def sufficient_sign_in_methods(last: SignIn, now: datetime) -> tuple[str, ...]:
     """Return the sign-in methods after which a session may make sensitive changes.
 
-    A user with passkeys must use a passkey, because otherwise a thief of the mailbox could remove the passkeys. While a recovery has effect,
-    mail is enough.
+    A user with passkeys must use a passkey, because otherwise a thief of the mailbox could remove the
+    passkeys. While a recovery has effect, mail is enough.
     """
     recovery = last.recovery
     is_recovering = recovery is not None and recovery.ready_at <= now < recovery.ends_at

@@ -10,7 +10,9 @@ from sublet.errors import FieldError, TokenRestricted, validation_failed
 
 
 def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa: FBT001 - the request has no other member
-    """Turn the acting user's reminders on or off, and return the user. An unchanged value leaves no audit event.
+    """Turn the acting user's reminders on or off, and return the user.
+
+    An unchanged value leaves no audit event.
 
     Mail that is already in the outbox is still sent. Mail about tickets doesn't depend on this setting.
 
@@ -22,12 +24,14 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
     user = lock_acting_user(tx, actor)
     if actor.account_id is not None:
         raise TokenRestricted(
-            "Reminders are a setting of a user, and this token is for an organization. Use a token of your own.",
+            "Reminders are a setting of a user, and this token is for an organization. Use a token of your "
+            "own.",
             details={"restriction": "organization_id"},
         )
     if not actor.restrictions.allows_all_names:
         raise TokenRestricted(
-            "Reminders are about all names, and this token is restricted to some names. Use a token without `names`.",
+            "Reminders are about all names, and this token is restricted to some names. Use a token "
+            "without `names`.",
             details={"restriction": "names"},
         )
     if enabled is None:

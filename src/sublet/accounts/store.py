@@ -115,8 +115,9 @@ _ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
 _TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
-# All our row locks are FOR NO KEY UPDATE. A transaction that inserts a row with a foreign key to a user takes FOR KEY SHARE on the user,
-# regardless of the order of our locks. FOR UPDATE would block that transaction, and the two could deadlock.
+# All our row locks are FOR NO KEY UPDATE. A transaction that inserts a row with a foreign key to a user takes
+# FOR KEY SHARE on the user, regardless of the order of our locks. FOR UPDATE would block that transaction,
+# and the two could deadlock.
 _USER_LOCKED = Prepared(_BY_ID.with_for_update(key_share=True))
 _USERS_LOCKED = Prepared(
     select(*_USER)
@@ -182,7 +183,9 @@ REGISTRANT_BY_UPDATE_KEY = Query(
 )
 """The registrant of the update key with the id `token_id`, or None."""
 REGISTRANT_BY_FORMER_DIGEST = Query(_REGISTRANTS.where(_HAS_FORMER_SECRET), _registrant)
-"""The registrant of the token whose secret with this digest was replaced, and whose overlap hasn't ended `at` an instant, or None."""
+"""The registrant of the token whose secret with this digest was replaced, and whose overlap hasn't ended `at`
+an instant, or None.
+"""
 
 
 def lock_user(tx: Tx, user_id: int) -> User | None:
@@ -220,7 +223,10 @@ def find_user_by_email(tx: Tx, email: str) -> User | None:
 
 
 def count_users(tx: Tx) -> int:
-    """Return the number of users, without the accounts of organizations. `sublet backup` also reads schemas without `is_organization`."""
+    """Return the number of users, without the accounts of organizations.
+
+    `sublet backup` also reads schemas without `is_organization`.
+    """
     query = select(func.count()).select_from(users).where(~users.c.email.startswith("organization:"))
     return int(tx.connection.execute(query).scalar_one())
 
@@ -228,8 +234,8 @@ def count_users(tx: Tx) -> int:
 def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
     """Return up to `limit` users that are not deleted, the newest first.
 
-    `containing` is a part of the address in any spelling of whole labels, or of the name, the organization's name or slug, in any case. On
-    SQLite, the case of non-ASCII letters of names must match.
+    `containing` is a part of the address in any spelling of whole labels, or of the name, the organization's
+    name or slug, in any case. On SQLite, the case of non-ASCII letters of names must match.
     """
     query = select(*_USER, *_ORGANIZATION).join_from(users, organizations)
     query = query.where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
@@ -243,7 +249,10 @@ def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
 
 
 def contains_text(columns: Iterable[ColumnElement[str]], text: str) -> ColumnElement[bool]:
-    """Return the condition that one of these columns contains a text, in any case. On SQLite, the case of non-ASCII letters must match."""
+    """Return the condition that one of these columns contains a text, in any case.
+
+    On SQLite, the case of non-ASCII letters must match.
+    """
     return or_(*(func.lower(each).contains(text.lower(), autoescape=True) for each in columns))
 
 
@@ -261,7 +270,10 @@ def insert_user(
     free_quota: int | None,
     signed_up_at: datetime | None = None,
 ) -> int:
-    """Add a user, and return the id. `signed_up_at` is None for a user whom an operator added. Addresses are unique (`uq_users_email`)."""
+    """Add a user, and return the id.
+
+    `signed_up_at` is None for a user whom an operator added. Addresses are unique (`uq_users_email`).
+    """
     row = {
         "email": email,
         "name": name,
@@ -286,7 +298,10 @@ def find_organization(tx: Tx, organization_id: int) -> Organization | None:
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
-    """Return the organizations with this name or slug, in any case. On SQLite, the case of non-ASCII letters must match."""
+    """Return the organizations with this name or slug, in any case.
+
+    On SQLite, the case of non-ASCII letters must match.
+    """
     wanted = text.lower()
     name, slug = organizations.c.name, organizations.c.slug
     matches = (name == text) | (func.lower(name) == wanted) | (slug == wanted)
@@ -355,7 +370,10 @@ def find_token(tx: Tx, token_id: int) -> Token | None:
 
 
 def find_token_by_digest(tx: Tx, digest: str) -> Token | None:
-    """Return the token whose secret has this digest, or None. A replaced secret works until its overlap ends."""
+    """Return the token whose secret has this digest, or None.
+
+    A replaced secret works until its overlap ends.
+    """
     query = select(*_TOKEN).where(or_(tokens.c.digest == bindparam("token_digest"), _HAS_FORMER_SECRET))
     row = tx.connection.execute(query, {"token_digest": digest, "at": tx.now}).one_or_none()
     return to_token(row) if row is not None else None
@@ -399,7 +417,10 @@ def update_token(tx: Tx, token_id: int, **values: object) -> Token:
 
 
 def replace_secret(tx: Tx, token_id: int, digest: str, former_until: datetime) -> Token:
-    """Store the digest of a token's new secret. The present secret stays valid until `former_until`; the secret before it becomes invalid."""
+    """Store the digest of a token's new secret.
+
+    The present secret stays valid until `former_until`; the secret before it becomes invalid.
+    """
     return update_token(tx, token_id, digest=digest, former_digest=tokens.c.digest, former_until=former_until)
 
 
@@ -418,7 +439,10 @@ _UPDATE_USE = Prepared(
 
 
 def touch_tokens(tx: Tx, uses: dict[int, Use]) -> None:
-    """Store when and from which addresses tokens were last used. Called for many tokens at a time, not at each request."""
+    """Store when and from which addresses tokens were last used.
+
+    Called for many tokens at a time, not at each request.
+    """
     # Sorted, because two processes may store uses of the same tokens at the same time.
     _UPDATE_USE.run_many(tx, [{"of": token_id, **use._asdict()} for token_id, use in sorted(uses.items())])
 

@@ -26,8 +26,9 @@ def add_user(
 ) -> Member:
     """Add a user, and return the user and the user's own organization.
 
-    `organization` is the name, slug or id of an existing organization, or the name of a new one. Without `organization`, a new organization
-    is named after the e-mail address. `signed_up` means that the user opened the account without the operator.
+    `organization` is the name, slug or id of an existing organization, or the name of a new one. Without
+    `organization`, a new organization is named after the e-mail address. `signed_up` means that the user
+    opened the account without the operator.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
@@ -58,7 +59,10 @@ def add_user(
 
 @dataclass(frozen=True, slots=True)
 class UserEdit:
-    """The values to change; None keeps a value. `default_free_quota` removes the user's own quota, so that the default applies."""
+    """The values to change; None keeps a value.
+
+    `default_free_quota` removes the user's own quota, so that the default applies.
+    """
 
     email: str | None = None
     name: str | None = None
@@ -69,15 +73,18 @@ class UserEdit:
 
 
 def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
-    """Change a user's address, name, organization, free quota or reminders. Unchanged values leave no audit event.
+    """Change a user's address, name, organization, free quota or reminders.
 
-    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves, and the user's tokens for that
-    organization are revoked.
+    Unchanged values leave no audit event.
+
+    Names, credits and tickets stay with the user. Grants stay with the organization that the user leaves, and
+    the user's tokens for that organization are revoked.
 
     Raises, in this order:
         NotFound: no user has this address or id.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        Conflict: the user is the account of an organization, whose address, name and organization can't be changed.
+        Conflict: the user is the account of an organization, whose address, name and organization can't be
+            changed.
         Conflict: another user has this address.
         Conflict: `organization` matches several organizations, or an organization with an account.
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
@@ -144,7 +151,8 @@ def suspend_user(tx: Tx, actor: Actor, identifier: str, reason: str | None = Non
         raise validation_failed(errors)
     if user.suspended_at is not None:
         raise Conflict(
-            f"{user.email} is suspended already, since {user.suspended_at:%Y-%m-%d %H:%M} UTC. No action needed."
+            f"{user.email} is suspended already, since {user.suspended_at:%Y-%m-%d %H:%M} UTC. No action "
+            "needed."
         )
     store.update_user(tx, user.id, suspended_at=tx.now, suspended_reason=reason)
     after = {"suspended_at": tx.now.isoformat(), "suspended_reason": reason}

@@ -44,7 +44,9 @@ _AUTOMATIC_DS = {
 
 
 class SourcedDsShape(Shape):
-    """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone; null if unknown."""
+    """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone; null
+    if unknown.
+    """
 
     key_tag: int
     algorithm: int
@@ -63,7 +65,11 @@ class CsyncRefusalShape(Shape):
 
 
 class CsyncShape(Shape):
-    """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of the last followed request."""
+    """The state of CSYNC.
+
+    `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of the last
+    followed request.
+    """
 
     followed: bool
     serial: int | None
@@ -89,9 +95,9 @@ class DsWaitShape(Shape):
 class AutomaticDsShape(Shape):
     """The settings and the state of a subdomain's automatic DS.
 
-    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only), or all. `followed_signed_at` is the
-    time of the signature of the last followed request; requests with older signatures are refused. `wait` is
-    null unless the name waits for its first DS records.
+    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only), or
+    all. `followed_signed_at` is the time of the signature of the last followed request; requests with older
+    signatures are refused. `wait` is null unless the name waits for its first DS records.
     """
 
     policy: Annotated[str, one_of(AUTOMATIC_DS)]
@@ -134,8 +140,8 @@ class AutomaticDsBody(Body):
 def get_automatic_ds(tx: Tx, call: Call[None, None]) -> AutomaticDsAnswer:
     """Get the automatic DS.
 
-    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each DS record, and why the zone's
-    current request is refused, if it is.
+    Returns whether the DS records follow the CDS and CDNSKEY records of the name's zone, the source of each
+    DS record, and why the zone's current request is refused, if it is.
     """
     return answer_of(view_automatic_ds(tx, call.actor(), call.path["fqdn"]))
 

@@ -1,4 +1,6 @@
-"""Read the CDS, CDNSKEY and DNSKEY records of all nameservers of a child, and decide about its DS records (rules)."""
+"""Read the CDS, CDNSKEY and DNSKEY records of all nameservers of a child, and decide about its DS records
+(rules).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,16 +30,21 @@ from sublet.health.model import Observation, Question, Reply, Server, Target, fi
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""
 RECORDS_MAX = 32
-"""The maximum number of records in a set. A server with a larger set counts as one without a usable answer."""
+"""The maximum number of records in a set. A server with a larger set counts as one
+without a usable answer.
+"""
 
 
 def decide_for_all_servers(
     target: Target, seen: Observation, proof: Proof | None, rules: Rules, now: datetime
 ) -> Decision:
-    """Return the decision about a name's DS records. All nameservers must have the same records over TCP, at every address.
+    """Return the decision about a name's DS records.
 
-    Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Answers over UDP can be
-    forged, so they never change DS records. But if TCP gives `Keep`, and a server has other CDS records over UDP, the decision is a refusal.
+    All nameservers must have the same records over TCP, at every address.
+
+    Addresses without a route from this machine don't count, but each nameserver must have answered at some
+    address. Answers over UDP can be forged, so they never change DS records. But if TCP gives `Keep`, and a
+    server has other CDS records over UDP, the decision is a refusal.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     read = [published_by(name_of(target.fqdn), each) for each in servers]
@@ -46,7 +53,8 @@ def decide_for_all_servers(
     if isinstance(decision, Keep) and forged:
         return Refuse(
             "udp_differs",
-            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. An attacker may forge answers of the "
+            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. An attacker may "
+            "forge answers of the "
             "nameservers. Tell the operator of the nameservers.",
         )
     return decision
@@ -72,7 +80,8 @@ def _decide(
     if silent:
         return Refuse(
             "servers_silent",
-            f"Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: {', '.join(silent)}. "
+            "Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: "
+            f"{', '.join(silent)}. "
             "Check the nameservers with GET …/health.",
         )
     published = [each for each in read if each is not None]
@@ -83,7 +92,8 @@ def _decide(
     if any(not _is_same(each, published[0]) for each in published) or not _agree(decisions):
         return Refuse(
             "servers_differ",
-            "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until all nameservers have the newest version "
+            "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until "
+            "all nameservers have the newest version "
             "of the zone.",
         )
     return _oldest(decisions)
@@ -101,7 +111,9 @@ def requests_ds(target: Target, seen: Observation) -> bool:
 
 
 def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
-    """Return the key records that a server publishes; None if its answer to one of the questions is unusable."""
+    """Return the key records that a server publishes; None if its answer to one of the
+    questions is unusable.
+    """
     replies = {
         "SOA": server.soa_tcp,
         **{rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES},
@@ -127,7 +139,9 @@ def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
 
 
 def usable_message(reply: Reply | None) -> dns.message.Message | None:
-    """Return the message of a reply if it is a complete authoritative answer, with or without records; else None."""
+    """Return the message of a reply if it is a complete authoritative answer, with or without records; else
+    None.
+    """
     if reply is None or reply.message is None:
         return None
     message = reply.message
@@ -169,6 +183,9 @@ def _outcome(decision: Decision) -> tuple[str, tuple[DsRecord, ...] | str]:
 
 
 def _oldest(decisions: Sequence[Decision]) -> Decision:
-    """Return the decision with the oldest signature. The decisions agree, but each server may have signed at another time."""
+    """Return the decision with the oldest signature.
+
+    The decisions agree, but each server may have signed at another time.
+    """
     signed = [each for each in decisions if isinstance(each, Replace | Remove | Wait)]
     return min(signed, key=lambda each: each.signed_at) if signed else decisions[0]

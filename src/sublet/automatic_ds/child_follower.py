@@ -1,4 +1,6 @@
-"""The worker's part that changes DS records after a health check, if the child requests it with CDS or CDNSKEY records."""
+"""The worker's part that changes DS records after a health check, if the child requests it with CDS or
+CDNSKEY records.
+"""
 
 import asyncio
 from collections import Counter
@@ -39,8 +41,8 @@ class ChildFollower:
     async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
         """Decide from the result of a check, change the DS records if necessary, and return the decision.
 
-        Return None if no nameserver answered, if one is silent while this host can't check, or if the name's DS
-        records aren't followed.
+        Return None if no nameserver answered, if one is silent while this host can't check, or if the name's
+        DS records aren't followed.
         """
         return await self._follow(due, result, counts_silence=not result.is_impaired)
 
@@ -62,12 +64,13 @@ class ChildFollower:
         return done
 
     async def check(self, checker: Checker, identifier: str) -> tuple[str, Decision]:
-        """Check a name now, follow its request, and return the name with the decision (`sublet subdomain check-ds`).
+        """Check a name now, follow its request, and return the name with the decision (`sublet subdomain
+        check-ds`).
 
         Raises, in this order:
             NotFound: the name doesn't exist.
-            Conflict: the name's DS records are not followed; its last change is not published yet; another check is asking its nameservers;
-                no nameserver answers; or the name changed during the check.
+            Conflict: the name's DS records are not followed; its last change is not published yet; another
+                check is asking its nameservers; no nameserver answers; or the name changed during the check.
         """
         due = await self._db.read(plan_check, identifier)
         result = await checker.check(due.target, waits=True, extra=questions_about(due.target.fqdn))
@@ -84,7 +87,8 @@ class ChildFollower:
     async def _find_proof(self, target: Target) -> Proof:
         if self._resolver is None:
             return Proof(
-                problem="This registry has no validating resolver to query these names. Ask the operator to set health_resolver."
+                problem="This registry has no validating resolver to query these names. Ask the operator to "
+                "set health_resolver."
             )
         return await find_proof(target, self._resolver)
 

@@ -1,4 +1,6 @@
-"""Decide whether a zone's request for other DS records is followed (rules; RFC 7344, RFC 8078 and RFC 9615)."""
+"""Decide whether a zone's request for other DS records is followed (rules; RFC 7344,
+RFC 8078 and RFC 9615).
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -29,7 +31,9 @@ from sublet.dns.types import DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
 
 _DELETE = 0
-"""The algorithm of CDS and CDNSKEY records that request the deletion of the DS records (RFC 8078, section 4)."""
+"""The algorithm of CDS and CDNSKEY records that request the deletion of the DS records
+(RFC 8078, section 4).
+"""
 UNSEEN_MAX = timedelta(days=2)
 """The maximum time without a check that found the awaited records at all nameservers."""
 
@@ -44,10 +48,11 @@ def decide(
 ) -> Decision:
     """Return the decision about a name's DS records, from the records that all its nameservers publish.
 
-    If the name has DS records, the request must be signed by a key that one of them matches (RFC 7344, section 4.1). If it has none, `proof` must
-    have the same CDS and CDNSKEY records, validated at all signalling names (RFC 9615, section 4.2), or all
-    nameservers must have published them for `rules.accepted_after` (RFC 8078, section 3.3). In all cases the
-    zone's keys must validate under the new DS records, with each of their algorithms.
+    If the name has DS records, the request must be signed by a key that one of them matches (RFC 7344,
+    section 4.1). If it has none, `proof` must have the same CDS and CDNSKEY records, validated at all
+    signalling names (RFC 9615, section 4.2), or all nameservers must have published them for
+    `rules.accepted_after` (RFC 8078, section 3.3). In all cases the zone's keys must validate under the new
+    DS records, with each of their algorithms.
     """
     if not published.has_signal or not (rules.rollover if current else rules.bootstrap):
         return Keep()
@@ -75,7 +80,8 @@ def _decide_by_signature(request: "_Request", rules: Rules) -> Decision:
     if rules.signed_after is not None and signed_at < rules.signed_after:
         return Refuse(
             "replayed",
-            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the records that were followed last. "
+            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the records "
+            "that were followed last. "
             "Check that every nameserver has the newest version of the zone.",
         )
     decision = request.wanted(signed_at)
@@ -83,8 +89,10 @@ def _decide_by_signature(request: "_Request", rules: Rules) -> Decision:
     if is_older and isinstance(decision, Replace | Remove):
         return Refuse(
             "replayed",
-            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the DS records were last changed by hand, so they "
-            "may be old. Check that every nameserver has the newest version of the zone, then sign these records again.",
+            f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the DS "
+            "records were last changed by hand, so they "
+            "may be old. Check that every nameserver has the newest version of the zone, then sign these "
+            "records again.",
         )
     return decision
 
@@ -136,7 +144,9 @@ def _is_confirmed(published: PublishedKeys, proof: Proof) -> bool:
 
 
 def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refuse | None:
-    """Return a refusal if the signalling names don't have the same CDS and CDNSKEY records as the zone; else None."""
+    """Return a refusal if the signalling names don't have the same CDS and CDNSKEY records as the zone; else
+    None.
+    """
     problem = (
         "The signalling names were not queried. Wait for the next check." if proof is None else proof.problem
     )
@@ -144,13 +154,15 @@ def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refu
         problem = (
             None
             if _is_confirmed(published, proof)
-            else "They have other CDS or CDNSKEY records than the zone. Publish the same records at each signalling name."
+            else "They have other CDS or CDNSKEY records than the zone. Publish the same records at each "
+            "signalling name."
         )
     if problem is None:
         return None
     return Refuse(
         "not_bootstrapped",
-        f"The zone requests its first DS records, but its signalling names don't confirm the request. {problem}",
+        "The zone requests its first DS records, but its signalling names don't confirm the request. "
+        f"{problem}",
     )
 
 
@@ -168,7 +180,9 @@ class _Request:
         return [each for each in (self.published.cds, self.published.cdnskey) if each is not None]
 
     def _signers(self) -> list[DNSKEY]:
-        """Return the keys that may sign a request: keys that a present DS record matches, or any key if there are no DS records."""
+        """Return the keys that may sign a request: keys that a present DS record matches, or any key if there
+        are no DS records.
+        """
         if self.published.dnskey is None:
             return []
         if not self.current:
@@ -182,18 +196,23 @@ class _Request:
         if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
             return Refuse(
                 "chain_broken",
-                "The zone's DNSKEY records don't validate under the present DS records. Repair the chain by hand, with PUT …/nameservers.",
+                "The zone's DNSKEY records don't validate under the present DS records. Repair the chain "
+                "by hand, with PUT …/nameservers.",
             )
         for rrset in self._signals:
             if not valid_signatures(rrset, signatures, signers, self.now):
                 return Refuse(
                     "not_authentic",
-                    "The CDS or CDNSKEY records have no valid signature by a key that a present DS record matches. Sign them with such a key.",
+                    "The CDS or CDNSKEY records have no valid signature by a key that a present DS record "
+                    "matches. Sign them with such a key.",
                 )
         return None
 
     def signed_at(self) -> datetime | None:
-        """Return when the request was signed, or None. Each set counts with its newest valid signature, and the older set decides."""
+        """Return when the request was signed, or None.
+
+        Each set counts with its newest valid signature, and the older set decides.
+        """
         newest = []
         for rrset in self._signals:
             valid = valid_signatures(rrset, self.published.signatures, self._signers(), self.now)
@@ -208,19 +227,22 @@ class _Request:
             if any(len(each) != 1 or each[0].algorithm != _DELETE for each in self._signals):
                 return Refuse(
                     "malformed",
-                    "The zone requests the deletion of its DS records, but also has other CDS or CDNSKEY records. Remove the others.",
+                    "The zone requests the deletion of its DS records, but also has other CDS or CDNSKEY "
+                    "records. Remove the others.",
                 )
             return Remove(signed_at)
         if self._is_contradictory():
             return Refuse(
                 "contradictory",
-                "The CDS records and the CDNSKEY records are for different keys. Publish both for the same keys.",
+                "The CDS records and the CDNSKEY records are for different keys. Publish both for the same "
+                "keys.",
             )
         ds_records = self._ds_records()
         if not 0 < len(ds_records) <= DS_RECORDS_MAX or not _covers_evenly(ds_records):
             return Refuse(
                 "unsupported",
-                f"The CDS and CDNSKEY records don't give 1 to {DS_RECORDS_MAX} DS records of accepted algorithms, with the same digest types "
+                f"The CDS and CDNSKEY records don't give 1 to {DS_RECORDS_MAX} DS records of accepted "
+                "algorithms, with the same digest types "
                 "for each key. Publish CDS records of digest type 2 (SHA-256).",
             )
         if not self._validates_under(ds_records):
@@ -246,12 +268,17 @@ class _Request:
         return {each for each in named if each[2] in types} != made
 
     def _ds_records(self) -> tuple[DsRecord, ...]:
-        """Return the accepted DS records in the CDS records. If there are none, make them with SHA-256 from the CDNSKEY records."""
+        """Return the accepted DS records in the CDS records.
+
+        If there are none, make them with SHA-256 from the CDNSKEY records.
+        """
         made = [_ds_of(self.name, each, SHA256) for each in self.published.cdnskey or ()]
         return _accepted(self.name, self.published.cds or ()) or _accepted(self.name, made)
 
     def _validates_under(self, ds_records: Sequence[DsRecord]) -> bool:
-        """True if the keys validate with each algorithm of these DS records (RFC 6840, section 5.11), and the SOA record with the keys."""
+        """True if the keys validate with each algorithm of these DS records (RFC 6840, section 5.11), and the
+        SOA record with the keys.
+        """
         dnskey, signatures = self.published.dnskey, self.published.signatures
         if dnskey is None:
             return False
@@ -285,7 +312,9 @@ def _accepted(name: dns.name.Name, wanted: Iterable[DS]) -> tuple[DsRecord, ...]
 
 
 def _covers_evenly(ds_records: Sequence[DsRecord]) -> bool:
-    """True if each key has a DS record of each digest type, because a validator may use only one of the types."""
+    """True if each key has a DS record of each digest type, because a validator may use only one of the
+    types.
+    """
     keys = {(each.key_tag, each.algorithm) for each in ds_records}
     types = {each.digest_type for each in ds_records}
     return len(ds_records) == len(keys) * len(types)

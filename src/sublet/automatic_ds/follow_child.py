@@ -29,7 +29,9 @@ REFUSED = "automatic_ds.refuse"
 WAITING = "automatic_ds.wait"
 RECHECK_AFTER = timedelta(minutes=5)
 PROPAGATION_TIME = timedelta(hours=1)
-"""How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer a change within this time."""
+"""How long a name is checked every `RECHECK_AFTER` while its nameservers differ. Secondaries usually transfer
+a change within this time.
+"""
 _PROPAGATION_REFUSALS = frozenset({"servers_silent", "servers_differ", "udp_differs", "serial_too_low"})
 StateT = TypeVar("StateT", AutomaticDs, CsyncState)
 
@@ -78,8 +80,10 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
     subdomain = find_for_operator(tx, identifier)
     if find_rules(tx, subdomain.id) is None:
         raise Conflict(
-            f"The DS records of {subdomain.fqdn} are not followed: the name is not in the DNS, its user turned automatic DS off, or its "
-            "platform domain doesn't follow such names. See `sublet domain show`, and `sublet domain edit --automatic-ds`."
+            f"The DS records of {subdomain.fqdn} are not followed: the name is not in the DNS, its user "
+            "turned automatic DS off, or its "
+            "platform domain doesn't follow such names. See `sublet domain show`, and `sublet domain edit "
+            "--automatic-ds`."
         )
     return published_check(tx, subdomain)
 
@@ -89,10 +93,11 @@ def follow_child(
 ) -> Decision | None:
     """Apply a decision to a name's DS records, and return it. `generation` is the one that was checked.
 
-    A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if its code differs from the last one.
-    A wait for first DS records is audited when it begins. It ends without DS records when a check finds other
-    records, or a nameserver with other records; a nameserver that doesn't answer only delays it.
-    Return None, and change nothing, if the name or its rules have changed since the check.
+    A change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if
+    its code differs from the last one. A wait for first DS records is audited when it begins. It ends without
+    DS records when a check finds other records, or a nameserver with other records; a nameserver that doesn't
+    answer only delays it. Return None, and change nothing, if the name or its rules have changed since the
+    check.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or find_rules(tx, subdomain_id) != rules:

@@ -25,13 +25,22 @@ def change_mail(
         )
         subject = f"{fqdn} got its first DS records"
     elif not before:
-        what = f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all signalling names confirm them:"
+        what = (
+            f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all "
+            "signalling names confirm them:"
+        )
         subject = f"{fqdn} got its first DS records"
     elif after:
-        what = f"The DS records of {fqdn} have changed. Its nameservers requested the change, signed with the former key:"
+        what = (
+            f"The DS records of {fqdn} have changed. Its nameservers requested the change, signed with the "
+            "former key:"
+        )
         subject = f"The DS records of {fqdn} have changed"
     else:
-        what = f"{fqdn} is no longer secured with DNSSEC. Its nameservers requested the deletion of its DS records, signed with its key:"
+        what = (
+            f"{fqdn} is no longer secured with DNSSEC. Its nameservers requested the deletion of its DS "
+            "records, signed with its key:"
+        )
         subject = f"The DS records of {fqdn} were removed"
     lines = [
         *(f"+ {_text(each)}" for each in after if each not in before),

@@ -11,7 +11,10 @@ from sublet.dns.types import DsRecord
 
 @dataclass(frozen=True, slots=True)
 class PublishedKeys:
-    """The key and SOA records that a child's nameserver publishes. A set is None if there is none. `signatures` are of all four sets."""
+    """The key and SOA records that a child's nameserver publishes.
+
+    A set is None if there is none. `signatures` are of all four sets.
+    """
 
     dnskey: dns.rrset.RRset | None = None
     cds: dns.rrset.RRset | None = None
@@ -61,14 +64,20 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove all DS records (RFC 8078, section 4). `signed_at` is the inception of the older signature of the CDS and CDNSKEY records."""
+    """Remove all DS records (RFC 8078, section 4).
+
+    `signed_at` is the inception of the older signature of the CDS and CDNSKEY records.
+    """
 
     signed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Refuse the child's request. `code` is one of `REFUSALS`, here or in `csync/model.py`; `message` says what to do."""
+    """Refuse the child's request.
+
+    `code` is one of `REFUSALS`, here or in `csync/model.py`; `message` says what to do.
+    """
 
     code: str
     message: str
@@ -85,11 +94,18 @@ def is_silence(decision: object) -> bool:
 REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different CDS, CDNSKEY or DNSKEY records",
-    "udp_differs": "a nameserver has other CDS records over UDP than over TCP; answers over UDP can be forged",
+    "udp_differs": "a nameserver has other CDS records over UDP than "
+    "over TCP; answers over UDP can be forged",
     "chain_broken": "the DNSKEY records don't validate under the present DS records",
-    "not_authentic": "the CDS or CDNSKEY records have no valid signature by a key that a present DS record matches (RFC 7344, section 4.1)",
-    "replayed": "the CDS or CDNSKEY records were signed before the records that were followed last, or before a change by hand",
-    "malformed": "the zone requests the deletion of its DS records, and has other CDS or CDNSKEY records (RFC 8078, section 4)",
+    "not_authentic": "the CDS or CDNSKEY records have no valid signature by a "
+    "key that a present DS record matches (RFC "
+    "7344, section 4.1)",
+    "replayed": "the CDS or CDNSKEY records were signed before the "
+    "records that were followed last, or before a "
+    "change by hand",
+    "malformed": "the zone requests the deletion of its DS records, and has "
+    "other CDS or CDNSKEY records (RFC 8078, "
+    "section 4)",
     "contradictory": "the CDS and CDNSKEY records are for different keys (RFC 7344, section 4)",
     "unsupported": "the CDS and CDNSKEY records give no DS record that this registry accepts",
     "would_break": "the zone would not validate under the new DS records",
@@ -102,7 +118,8 @@ REFUSALS: dict[str, str] = {
 class Proof:
     """The validated CDS and CDNSKEY records of the signalling names (RFC 9615).
 
-    `problem` says why some names don't have them. `contradicts` is true if the validated records of signalling names differ.
+    `problem` says why some names don't have them. `contradicts` is true if the validated records of
+    signalling names differ.
     """
 
     cds: dns.rrset.RRset | None = None
@@ -125,10 +142,12 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which requests of a name are followed: changes of DS records (`rollover`), first DS records (`bootstrap`).
+    """Which requests of a name are followed: changes of DS records (`rollover`), first DS records
+    (`bootstrap`).
 
-    `signed_after` is the inception of the signature of the last request that was followed. An older request is refused. So is one from before
-    `changed_at`, when the DS records were last changed by hand, unless it requests the present DS records.
+    `signed_after` is the inception of the signature of the last request that was followed. An older request
+    is refused. So is one from before `changed_at`, when the DS records were last changed by hand, unless it
+    requests the present DS records.
 
     `accepted_after` is how long first DS records without signalling names must be `awaited`; None if these
     are never accepted.

@@ -1,4 +1,6 @@
-"""Schedule a check when a child announces new CDS, CDNSKEY or CSYNC records with a NOTIFY message (RFC 9859)."""
+"""Schedule a check when a child announces new CDS, CDNSKEY or CSYNC records with a
+NOTIFY message (RFC 9859).
+"""
 
 from datetime import timedelta
 
@@ -11,9 +13,12 @@ PAUSE = timedelta(seconds=60)
 
 
 def schedule_check(tx: Tx, fqdn: str) -> bool:
-    """Make a check of a followed name due, now or `PAUSE` after its last check. Return False if the name isn't followed.
+    """Make a check of a followed name due, now or `PAUSE` after its last check.
 
-    Not audited, because it changes no name. Not checked: that automatic DS of the name is on. The check does that.
+    Return False if the name isn't followed.
+
+    Not audited, because it changes no name. Not checked: that automatic DS of the name is on. The check does
+    that.
     """
     found = health_store.find_followed(tx, fqdn)
     if found is None:

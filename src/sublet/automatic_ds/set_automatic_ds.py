@@ -1,4 +1,6 @@
-"""Turn automatic DS of a name on or off (PUT /subdomains/{fqdn}/automatic-ds; docs/spec-choices.md, "Automatic DS")."""
+"""Turn automatic DS of a name on or off (PUT /subdomains/{fqdn}/automatic-ds; docs/spec-choices.md,
+"Automatic DS").
+"""
 
 from dataclasses import replace
 
@@ -14,13 +16,16 @@ from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 def set_automatic_ds(
     tx: Tx, actor: Actor, identifier: str, *, enabled: bool | None, bootstrap: bool | None
 ) -> Outcome:
-    """Store the settings `enabled` and `bootstrap` (first DS records) of a name's automatic DS. None keeps a setting.
+    """Store the settings `enabled` and `bootstrap` (first DS records) of a name's automatic DS.
+
+    None keeps a setting.
 
     Not checked: that the platform domain follows the requests of names.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
     """
     lock_holder(tx, actor)

@@ -22,15 +22,18 @@ _TYPES = ("CDS", "CDNSKEY")
 
 
 async def find_proof(target: Target, resolver: ForwardingResolver) -> Proof:
-    """Return the CDS and CDNSKEY records that the signalling names of a child have, and their problem, if any.
+    """Return the CDS and CDNSKEY records that the signalling names of a child have, and their problem, if
+    any.
 
-    Nameservers at or below the child don't count, because the child itself would sign their signalling names. The validation of the
-    resolver is trusted.
+    Nameservers at or below the child don't count, because the child itself would sign their signalling names.
+    The validation of the resolver is trusted.
     """
     hosts = [each for each in target.delegation.nameservers if not is_at_or_below(each, target.fqdn)]
     if not hosts:
         return Proof(
-            problem="There are none, because all nameservers are at or below the name itself. Add a nameserver elsewhere."
+            problem="There are none, because all nameservers are at or "
+            "below the name itself. Add a nameserver "
+            "elsewhere."
         )
     budget = Budget(QUERIES_MAX)
     proofs = await asyncio.gather(*(_look_up(target.fqdn, host, resolver, budget) for host in hosts))
@@ -38,11 +41,14 @@ async def find_proof(target: Target, resolver: ForwardingResolver) -> Proof:
 
 
 def join_proofs(proofs: Sequence[Proof]) -> Proof:
-    """Return one proof from those of the signalling names: the valid records, and the problem with the others."""
+    """Return one proof from those of the signalling names: the valid records, and the problem with the
+    others.
+    """
     valid = [each for each in proofs if each.problem is None]
     if any(_contents(each) != _contents(valid[0]) for each in valid):
         return Proof(
-            problem="They have different CDS or CDNSKEY records. Publish the same records at each signalling name.",
+            problem="They have different CDS or CDNSKEY records. Publish the same records at each signalling "
+            "name.",
             contradicts=True,
         )
     wrong = next((each for each in proofs if each.problem is not None), None)
@@ -64,7 +70,8 @@ async def _look_up(fqdn: str, host: str, resolver: ForwardingResolver, budget: B
             return Proof(problem=f"{shown} can't be resolved. Publish the records there, signed.")
         if not message.flags & dns.flags.AD:
             return Proof(
-                problem=f"{shown} doesn't validate. Sign the zone of {host}, and have its DS records published."
+                problem=f"{shown} doesn't validate. Sign the zone of {host}, "
+                "and have its DS records published."
             )
         found[rdtype] = find_rrset(message, name, rdtype)
     if not any(found.values()):

@@ -1,4 +1,6 @@
-"""View the automatic DS of a name (GET /subdomains/{fqdn}/automatic-ds, an extension: docs/spec-choices.md, "Automatic DS")."""
+"""View the automatic DS of a name (GET /subdomains/{fqdn}/automatic-ds, an extension: docs/spec-choices.md,
+"Automatic DS").
+"""
 
 from dataclasses import dataclass
 
@@ -12,7 +14,9 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class AutomaticDsView:
-    """A name's automatic DS and CSYNC states with the policies of its platform domain, and its DS records with their sources."""
+    """A name's automatic DS and CSYNC states with the policies of its platform domain, and its DS records
+    with their sources.
+    """
 
     states: ChildStates
     ds_records: tuple[SourcedDs, ...]
@@ -22,7 +26,8 @@ def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
     """Return the automatic DS of a user's name.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the
+            trash.
     """
     subdomain = find_in_account(tx, actor, identifier)
     return automatic_ds_of(tx, subdomain, find_child_states(tx, subdomain.id))

@@ -37,7 +37,8 @@ def list_events(
         Option(
             "--object",
             metavar="OBJECT",
-            help="Only about this object: a full name, an e-mail address, a ticket's number, a platform domain, or TYPE:ID such as coupon:3.",
+            help="Only about this object: a full name, an e-mail address, a ticket's number, a platform "
+            "domain, or TYPE:ID such as coupon:3.",
         ),
     ] = None,
     event: Annotated[
@@ -91,7 +92,10 @@ def _object(event: AuditEvent) -> str:
 
 
 def _find_objects(tx: Tx, text: str) -> list[tuple[str, int]]:
-    """Return the types and ids of the objects that the operator's text means. A name has a row for each of its registrations."""
+    """Return the types and ids of the objects that the operator's text means.
+
+    A name has a row for each of its registrations.
+    """
     object_type, _, number = text.partition(":")
     object_id, ticket_id, name = parse_id(number), parse_ticket_number(text), canonical_domain(text)
     if object_id is not None:
@@ -107,7 +111,8 @@ def _find_objects(tx: Tx, text: str) -> list[tuple[str, int]]:
         found += [("platform_domain", platform_domain.id)] if platform_domain is not None else []
     if not found:
         raise NotFound(
-            f"There is no `{shown(text)}` here. Give a full name, an e-mail address, a ticket's number, a platform domain, or "
+            f"There is no `{shown(text)}` here. Give a full name, an e-mail address, a ticket's number, a "
+            "platform domain, or "
             "TYPE:ID such as coupon:3."
         )
     return found

@@ -45,7 +45,10 @@ SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a copy. `violations` is None if the schema is older, because the doctor can only check the current schema."""
+    """The contents of a copy.
+
+    `violations` is None if the schema is older, because the doctor can only check the current schema.
+    """
 
     schema: str
     names: int
@@ -125,11 +128,15 @@ def restore(
         bool,
         Option(
             "--force",
-            help="Replace an existing registry, which is kept under another name. Also restore a backup that breaks an invariant.",
+            help="Replace an existing registry, which is kept under another name. Also restore a backup "
+            "that breaks an invariant.",
         ),
     ] = False,
 ) -> Answer:
-    """Check a backup and restore it as the registry on SQLite. Refused while a process has the registry open."""
+    """Check a backup and restore it as the registry on SQLite.
+
+    Refused while a process has the registry open.
+    """
     database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")
@@ -138,7 +145,8 @@ def restore(
         raise Conflict(f"{file} is the registry itself. Give the file of a backup.")
     if replaced and not force:
         raise Conflict(
-            f"There is a registry at {database}. Give --force to replace it. The old registry is kept under another name."
+            f"There is a registry at {database}. Give --force to replace it. The old registry is kept "
+            "under another name."
         )
     kept = database.with_name(f"{database.name}.before-restore-{utc_now().astimezone(UTC):%Y%m%dT%H%M%SZ}")
     refuse_unfinished(file)
@@ -147,7 +155,8 @@ def restore(
         contents = _examine(copy, file, free_quota=session.settings.free_quota)
         if contents.violations and not force:
             raise Conflict(
-                f"{file} is complete, but breaks {counted(len(contents.violations), 'invariant')}. The first is "
+                f"{file} is complete, but breaks {counted(len(contents.violations), 'invariant')}. The "
+                "first is "
                 f"{contents.violations[0]}. Give --force to restore it anyway."
             )
         replace_database(copy, database, kept)
@@ -160,10 +169,16 @@ def restore(
 def _next_steps(contents: Contents, kept: str | None) -> list[str]:
     at = contents.newest_change_at
     lines = [
-        f"The backup lacks registrations, payments, tickets and changes made {f'after {as_instant(at)}' if at else 'since'}. Now run:",
+        (
+            "The backup lacks registrations, payments, tickets and changes made "
+            f"{f'after {as_instant(at)}' if at else 'since'}. Now run:"
+        ),
         "- sublet doctor",
         "- sublet serve; then sublet sweep status: the sweep may wait for `sublet sweep resume`.",
-        "- sublet zone check DOMAIN, for each domain on a primary: names registered since the backup are listed as foreign.",
+        (
+            "- sublet zone check DOMAIN, for each domain on a primary: names registered since the backup are "
+            "listed as foreign."
+        ),
         "  They are in the zone but not in the registry, and stay in the zone.",
     ]
     if contents.is_older:
@@ -182,13 +197,16 @@ def _database_path(session: Session, postgresql_advice: str) -> Path:
     path = sqlite_path(session.settings.database_url)
     if path is None:
         raise Conflict(
-            f"The registry is on PostgreSQL: {postgresql_advice}. See docs/operating/backup-and-restore.md, PostgreSQL."
+            f"The registry is on PostgreSQL: {postgresql_advice}. See "
+            "docs/operating/backup-and-restore.md, PostgreSQL."
         )
     return path
 
 
 def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
-    """Delete the processes from a copy, check the whole copy, and return its contents. `name` is the copy's name in error messages.
+    """Delete the processes from a copy, check the whole copy, and return its contents.
+
+    `name` is the copy's name in error messages.
 
     Raises:
         Conflict: the copy is damaged, isn't a registry, or this code can't work with its schema.

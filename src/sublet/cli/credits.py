@@ -1,4 +1,6 @@
-"""`sublet credits`, `sublet package`, `sublet payment` and `sublet coupon`: the users' credits and their payments."""
+"""`sublet credits`, `sublet package`, `sublet payment` and `sublet coupon`: the users' credits and their
+payments.
+"""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -33,7 +35,10 @@ coupon_app = new_app("Add, list and retire coupons.")
 def _answer(posted: EntryOfUser) -> Answer:
     entry = posted.entry
     sign = "+" if entry.credits > 0 else "-"
-    line = f"{posted.email}: {sign}{counted(abs(entry.credits), 'credit')}. The balance is {entry.balance_after}."
+    line = (
+        f"{posted.email}: {sign}{counted(abs(entry.credits), 'credit')}. The balance is "
+        f"{entry.balance_after}."
+    )
     return Answer({**as_object(entry), "email": posted.email}, (line,))
 
 
@@ -89,7 +94,8 @@ def history(session: Session, user: User, limit: Limit = 100) -> Answer:
 
     found, balance, entries = session.read(query)
     columns = (
-        "id", ("at", "created_at"), "kind", "credits", ("balance", "balance_after"), "description", "reference",
+        "id", ("at", "created_at"), "kind", "credits", ("balance", "balance_after"), "description",
+        "reference",
     )  # fmt: skip
     value = {"email": found.email, "balance": balance, "payments": entries}
     lines = (f"{found.email}: {counted(balance, 'credit')}",)
@@ -110,7 +116,10 @@ def add_package_(
 ) -> Answer:
     """Add a package of credits for sale."""
     package = session.write(add_package, name, credit_count, price, currency)
-    line = f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for {package.price} {package.currency}."
+    line = (
+        f"Added the package {package.name} (id {package.id}): {counted(package.credits, 'credit')} for "
+        f"{package.price} {package.currency}."
+    )
     return Answer(package, (line,))
 
 

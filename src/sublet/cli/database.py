@@ -1,4 +1,6 @@
-"""`sublet init`, `migrate`, `copy` and `grants`: create, upgrade and move the registry's database, and its PostgreSQL roles."""
+"""`sublet init`, `migrate`, `copy` and `grants`: create, upgrade and move the registry's database, and its
+PostgreSQL roles.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,10 +37,13 @@ def init(session: Session) -> Answer:
 
 
 def _list_other_spellings(session: Session) -> "list[Violation]":
-    """Return the users whose addresses the upgrade couldn't store in canonical form, because another user has the same mailbox."""
+    """Return the users whose addresses the upgrade couldn't store in canonical form, because another user has
+    the same mailbox.
+    """
     from sublet.doctor.accounts import check_addresses  # noqa: PLC0415 - every store is needed by few commands
 
-    # Not `session.read`: like the upgrade, this works with a PostgreSQL that may lose writes, which `serve` refuses.
+    # Not `session.read`: like the upgrade, this works with a PostgreSQL that may lose writes, which `serve`
+    # refuses.
     with open_engine(session.settings.database_url).connect() as connection:
         return list(check_addresses(Tx(connection, utc_now())))
 
@@ -60,7 +65,10 @@ def migrate(
         Option("--force", help="Upgrade even if running processes can't work with the new schema."),
     ] = False,
 ) -> Answer:
-    """Upgrade the registry to the newest schema. Refused if running processes can't work with the new schema."""
+    """Upgrade the registry to the newest schema.
+
+    Refused if running processes can't work with the new schema.
+    """
     from sublet.migrations import plan_of, upgrade  # noqa: PLC0415 - Alembic is slow to import
 
     url = session.settings.database_url

@@ -22,7 +22,10 @@ SHOWN_MAX = 20
 
 @command(app, "doctor")
 def doctor(session: Session) -> Answer:
-    """Check every invariant of the registry, and query the name servers of all zones. Changes nothing. Exits with 1 if an invariant is broken."""
+    """Check every invariant of the registry, and query the name servers of all zones.
+
+    Changes nothing. Exits with 1 if an invariant is broken.
+    """
 
     def query(tx: Tx) -> tuple[list[Violation], list[Notice]]:
         broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]

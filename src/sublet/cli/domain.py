@@ -76,7 +76,8 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
         known = [each.name for each in settings.primaries]
         if chosen["primary"] not in (BUILT_IN, *known):
             sentence = (
-                f"The settings have no primary {chosen['primary']!r}. Give one of {', '.join([BUILT_IN, *known])}, or add it to the "
+                f"The settings have no primary {chosen['primary']!r}. Give one of "
+                f"{', '.join([BUILT_IN, *known])}, or add it to the "
                 "settings; see docs/settings.md."
             )
             raise invalid_option("primary", sentence)
@@ -152,7 +153,8 @@ def edit(
         bool,
         Option(
             "--force",
-            help="Save even if names would be trashed or purged at once, or if adopted records or the delegation of a platform "
+            help="Save even if names would be trashed or purged at once, or if adopted records or the "
+            "delegation of a platform "
             "domain below would be lost.",
         ),
     ] = False,
@@ -188,7 +190,8 @@ def remove(
         bool,
         Option(
             "--force",
-            help="With --names-until, set the date even if paid terms end later. With --withdraw, withdraw it even if names would be trashed "
+            help="With --names-until, set the date even if paid terms end later. With --withdraw, withdraw "
+            "it even if names would be trashed "
             "at once. Otherwise, remove the domain even if names elsewhere have nameservers below it.",
         ),
     ] = False,
@@ -288,7 +291,8 @@ def offer(
     if not withdraw:
         offered = session.write(offer_mode, domain, mode, **terms)
         line = (
-            f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal {offered.renewal_price_credits}, "
+            f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal "
+            f"{offered.renewal_price_credits}, "
             f"for {counted(offered.period_days, 'day')}."
         )
         return Answer(_describe_offer(offered), (line,))

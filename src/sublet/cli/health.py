@@ -72,13 +72,18 @@ def show(session: Session, name: SubdomainName) -> Answer:
 
 @command(app, "status")
 def status(session: Session) -> Answer:
-    """Show whether the checks work, and whether the brake has stopped mails about breakages and removals from the DNS."""
+    """Show whether the checks work, and whether the brake has stopped mails about breakages and removals from
+    the DNS.
+    """
     return _status(session)
 
 
 @audited_command(app, "resume")
 def resume(session: Session) -> Answer:
-    """Resume mails about breakages and removals from the DNS. This confirms that the names are broken. The brake stays off for a day."""
+    """Resume mails about breakages and removals from the DNS.
+
+    This confirms that the names are broken. The brake stays off for a day.
+    """
     session.write(brake.resume)
     return _status(session, "The consequences of breakages are on again. The brake stays off for a day.")
 

@@ -84,7 +84,10 @@ def list_labels(session: Session, domain: Domain) -> Answer:
 
 @audited_command(app, "block")
 def block(session: Session, pattern: PatternText, domain: OnlyDomain = None) -> Answer:
-    """Block the labels that match a pattern. `*` matches any characters, `?` one character. Registered names stay."""
+    """Block the labels that match a pattern.
+
+    `*` matches any characters, `?` one character. Registered names stay.
+    """
     added = session.write(block_labels, pattern, domain)
     held = len(session.read(list_matching, (added.pattern,), domain))
     lines = [f"{added.pattern} is blocked {'under ' + domain if domain else 'everywhere'}."]
@@ -122,7 +125,10 @@ def matches(
     domain: OnlyDomain = None,
     old_pattern: Annotated[str | None, Option("--pattern", metavar="PATTERN", hidden=True)] = None,
 ) -> Answer:
-    """List the registered names that match a pattern. Without PATTERN, list the names that match a blocked pattern."""
+    """List the registered names that match a pattern.
+
+    Without PATTERN, list the names that match a blocked pattern.
+    """
     if old_pattern is not None:
         print_warning(
             "--pattern will be removed. Give the pattern without it: `sublet label matches PATTERN`."

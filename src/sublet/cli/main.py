@@ -1,7 +1,8 @@
 """The console script `sublet`. It imports only the module of the called command.
 
-Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the database can't be
-used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended because its SQLite files were changed.
+Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the
+database can't be used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended
+because its SQLite files were changed.
 """
 
 from functools import cache
@@ -49,7 +50,10 @@ COMMANDS = {
 
 
 class LazyCommands(TyperGroup):
-    """The commands. A command is imported when it is called, because importing SQLAlchemy takes longer than most commands run."""
+    """The commands.
+
+    A command is imported when it is called, because importing SQLAlchemy takes longer than most commands run.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """Return the names of all commands."""
@@ -76,9 +80,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
-        "Sublet runs a registry for the names under a domain: the service and the operator's commands. Each command takes --json, "
-        "which prints one JSON value to stdout, and --config. Exit codes: 0 done, 1 refused (nothing was changed), 2 wrong command "
-        "line or settings, 3 the database can't be used, 4 the files of the database were changed while the service ran."
+        "Sublet runs a registry for the names under a domain: the service and the operator's commands. "
+        "Each command takes --json, "
+        "which prints one JSON value to stdout, and --config. Exit codes: 0 done, 1 refused (nothing was "
+        "changed), 2 wrong command "
+        "line or settings, 3 the database can't be used, 4 the files of the database were changed while "
+        "the service ran."
     ),
 )
 

@@ -41,7 +41,8 @@ def parse_server_address(field: str, text: str) -> tuple[str, int]:
     """Return the address and port of `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`. The default port is 53.
 
     Raises:
-        ValidationFailed: the text has another form, or other hosts can't reach the address (port 0, `0.0.0.0`, `::`).
+        ValidationFailed: the text has another form, or other hosts can't reach the address (port 0,
+            `0.0.0.0`, `::`).
     """
     host, port = text, 53
     try:
@@ -51,7 +52,10 @@ def parse_server_address(field: str, text: str) -> tuple[str, int]:
             host, port = parse_listen(field, text)
             ip_address(host)
         except (SettingsError, ValueError):
-            sentence = f"`{shown(text)}` is not an IP address with an optional port. Give an address such as 192.0.2.53 or [2001:db8::53]:53."
+            sentence = (
+                f"`{shown(text)}` is not an IP address with an optional port. Give an address such as "
+                "192.0.2.53 or [2001:db8::53]:53."
+            )
             raise invalid_option(field, sentence) from None
     if port == 0 or ip_address(host).is_unspecified:
         raise invalid_option(
@@ -64,7 +68,8 @@ def parse_secondary(text: str) -> Secondary:
     """Return the secondary server of `HOST=ADDRESS[:PORT]`.
 
     Raises:
-        ValidationFailed: the text has another form; the host is not a host name; the address is invalid (`parse_server_address`).
+        ValidationFailed: the text has another form; the host is not a host name; the address is invalid
+            (`parse_server_address`).
     """
     host, equals, place = text.partition("=")
     if not equals:

@@ -88,7 +88,10 @@ def set_role(
     user: Annotated[str, Option(metavar="USER", help="The user: e-mail address or id.")],
     role: Annotated[str, Option(metavar="ROLE", help=f"One of {', '.join(ROLES)}.")],
 ) -> Answer:
-    """Give a user a role in an organization. A user who isn't a member becomes one. The owners and the user get a mail."""
+    """Give a user a role in an organization.
+
+    A user who isn't a member becomes one. The owners and the user get a mail.
+    """
     found = session.write(set_role_as_operator, organization, user, role)
     line = f"{found.user.email} is {found.role} of {found.organization.name}."
     return Answer(_describe_member(found), (line,))

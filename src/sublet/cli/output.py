@@ -11,7 +11,9 @@ from typing import Any
 from sublet.errors import FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
-"""A member's name, from which the heading is made; or a pair: the heading, and the member's name or a function of the row's value."""
+"""A member's name, from which the heading is made; or a pair: the heading, and the member's name or a
+function of the row's value.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ class Answer:
 
 
 def table_of(values: Iterable[Any], columns: Iterable[Column], empty: str = "None.") -> Table:
-    """Return a table with a row for each value, which is an object or a dict. `empty` is printed if there are no values."""
+    """Return a table with a row for each value, which is an object or a dict.
+
+    `empty` is printed if there are no values.
+    """
     pairs = [(_heading(each), each) if isinstance(each, str) else each for each in columns]
     rows = tuple(tuple(_cell(value, source) for _, source in pairs) for value in values)
     return Table(tuple(heading for heading, _ in pairs), rows, empty)
@@ -78,7 +83,10 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def format_cell(value: Any) -> str:
-    """Return a value as text for a table. Control characters are escaped, because some texts come from users."""
+    """Return a value as text for a table.
+
+    Control characters are escaped, because some texts come from users.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):

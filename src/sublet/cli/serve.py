@@ -21,7 +21,10 @@ Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 @command(serve_app, "serve")
 def serve(session: Session) -> Answer:
-    """Run API, worker and name server in one process until SIGTERM. The first line of the log has the addresses."""
+    """Run API, worker and name server in one process until SIGTERM.
+
+    The first line of the log has the addresses.
+    """
     from sublet.service.roles import run_service  # noqa: PLC0415 - other commands don't need the service's modules
 
     return _run(session.settings, run_service)

@@ -37,7 +37,10 @@ class Session:
     """The settings file from the command line, if given."""
 
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in a read-only transaction, and return its result. Raises the same errors as `write`."""
+        """Run a function in a read-only transaction, and return its result.
+
+        Raises the same errors as `write`.
+        """
         return self.use(lambda database: database.read(lambda tx: fn(tx, *args, **kwargs)))
 
     def write(self, verb: Callable[Concatenate[Tx, Actor, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,7 +53,11 @@ class Session:
         return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
-        """Run a function that opens its transactions itself and uses the network between them, and return its result. Raises the same errors as `write`."""
+        """Run a function that opens its transactions itself and uses the network between them, and return its
+        result.
+
+        Raises the same errors as `write`.
+        """
         return asyncio.run(_use(self.settings, fn))
 
 
@@ -74,7 +81,10 @@ def refuse_missing(url: str) -> None:
 
 
 def operator_name() -> str:
-    """Return the operator's name for the audit: the user of the process. It comes from the password database, because the environment can lie."""
+    """Return the operator's name for the audit: the user of the process.
+
+    It comes from the password database, because the environment can lie.
+    """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -82,7 +92,10 @@ def operator_name() -> str:
 
 
 def new_app(about: str | None = None) -> typer.Typer:
-    """Return a typer app without commands. `about` is the help of an app with several commands. The help of an app with one command is the command's docstring.
+    """Return a typer app without commands.
+
+    `about` is the help of an app with several commands. The help of an app with one command is the command's
+    docstring.
 
     The help is plain text, because the tables of `rich` cut off names and values at 80 columns.
     """
@@ -116,7 +129,8 @@ class _Command(TyperCommand):
         in_order = [ctx.params[each] for each in (*arguments, *options)]
         ctx.params.update(zip(self.former_arguments, in_order, strict=True))
         print_warning(
-            f"This form of `{ctx.command_path}` will be removed. Give {' and '.join(options.values())}; see --help."
+            f"This form of `{ctx.command_path}` will be removed. Give {' and '.join(options.values())}; "
+            "see --help."
         )
         return []
 
@@ -144,7 +158,10 @@ Command = Callable[Concatenate[Session, P], Answer]
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Command[P]], Command[P]]:
-    """Return a decorator that adds a command without --reason. The function gets a session and its options, and returns the answer."""
+    """Return a decorator that adds a command without --reason.
+
+    The function gets a session and its options, and returns the answer.
+    """
     return _add_command(app, name, [])
 
 
@@ -155,10 +172,12 @@ def audited_command(
     *,
     former_arguments: Sequence[str] = (),
 ) -> Callable[[Command[P]], Command[P]]:
-    """Return a decorator that adds a command with --reason, which goes into the audit. `options` are further keyword arguments of the function.
+    """Return a decorator that adds a command with --reason, which goes into the audit.
 
-    The function gets the reason too if it has a parameter `reason`. `former_arguments` are the parameters that were all positional
-    before, in that order. This form is still accepted, with a warning.
+    `options` are further keyword arguments of the function.
+
+    The function gets the reason too if it has a parameter `reason`. `former_arguments` are the parameters
+    that were all positional before, in that order. This form is still accepted, with a warning.
     """
     return _add_command(app, name, [_REASON], options, former_arguments)
 

@@ -125,7 +125,8 @@ def register(
         str,
         Option(
             metavar="MODE",
-            help="admin: the operator renews the name. A mode of the platform domain: the user renews the name at the mode's price.",
+            help="admin: the operator renews the name. A mode of the platform domain: the user renews the "
+            "name at the mode's price.",
         ),
     ] = ADMIN,
     days: Days = None,
@@ -190,7 +191,8 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
         case Wait():
             outcome = "waiting"
             line = (
-                f"{fqdn} gets its first DS records after {decision.until:%Y-%m-%d %H:%M} UTC, if its nameservers "
+                f"{fqdn} gets its first DS records after {decision.until:%Y-%m-%d %H:%M} UTC, if its "
+                "nameservers "
                 "publish the same until then."
             )
         case Refuse(_, message):
@@ -232,7 +234,10 @@ def check_csync(session: Session, name: SubdomainName) -> Answer:
 
 @audited_command(app, "renew")
 def renew(session: Session, name: SubdomainName, days: Days = None) -> Answer:
-    """Add a term to a name in any mode, without a charge. Names in the trash can be renewed before a restore."""
+    """Add a term to a name in any mode, without a charge.
+
+    Names in the trash can be renewed before a restore.
+    """
     renewed = session.write(operator_renew, name, days)
     return _answer(session, renewed, f"{renewed.fqdn} expires on {renewed.expires_at:%Y-%m-%d}.")
 

@@ -78,6 +78,9 @@ def stop(session: Session) -> Answer:
 
 @audited_command(app, "resume")
 def resume(session: Session) -> Answer:
-    """Resume the sweep. This confirms that the clock is right, and that the names which are due may be trashed and purged."""
+    """Resume the sweep.
+
+    This confirms that the clock is right, and that the names which are due may be trashed and purged.
+    """
     session.write(resume_sweep)
     return _answer(session, "The worker resumes the sweep within a second. See `sublet sweep status`.")

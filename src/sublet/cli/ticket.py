@@ -49,14 +49,19 @@ def _describe(ticket: Ticket) -> dict[str, Any]:
 def _answer(
     session: Session, ticket_id: int, describe: Callable[[Ticket], str], *, mailed: bool = True
 ) -> Answer:
-    """Return the current ticket as an answer. `describe` returns the text that follows the ticket's number in the first line."""
+    """Return the current ticket as an answer.
+
+    `describe` returns the text that follows the ticket's number in the first line.
+    """
     found = session.read(find_for_staff_with_messages, str(ticket_id))
     lines = (f"{ticket_number(found.id)} {describe(found)}", *(_mail_lines(session, found) if mailed else ()))
     return Answer({**_describe(found), "messages": found.messages}, lines)
 
 
 def _mail_lines(session: Session, ticket: Ticket) -> tuple[str, ...]:
-    """Return a line about the mail with the newest message of staff or the system, or no line if there is no such mail."""
+    """Return a line about the mail with the newest message of staff or the system, or no line if there is no
+    such mail.
+    """
     from_registry = [each for each in ticket.messages if each.author_type != "user"]
     mail = (
         session.read(find_by_reference, mail_reference(ticket.id, from_registry[-1].id))
@@ -94,7 +99,8 @@ def list_(
         raise validation_failed(errors)
     tickets = session.read(list_tickets, TicketFilter(status=status, type=type_, subdomain=fqdn), limit)
     columns = (
-        "number", "status", "priority", "type", ("from", "requester_email"), ("about", "subdomain"), "subject",
+        "number", "status", "priority", "type", ("from", "requester_email"), ("about", "subdomain"),
+        "subject",
         "last_message_at",
     )  # fmt: skip
     found = [_describe(each) for each in tickets]

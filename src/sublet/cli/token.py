@@ -40,7 +40,8 @@ def issue(
         list[str] | None,
         Option(
             metavar="NAME",
-            help="Only for this name, or for all names below a domain (*.DOMAIN). May be given several times.",
+            help="Only for this name, or for all names below a domain (*.DOMAIN). May be given several "
+            "times.",
         ),
     ] = None,
     only_domain: Annotated[
@@ -57,7 +58,8 @@ def issue(
         list[str] | None,
         Option(
             metavar="OWNER",
-            help="Only for the records at this owner; for a certificate _acme-challenge, with .* behind it for those below. "
+            help="Only for the records at this owner; for a certificate _acme-challenge, with .* behind it "
+            "for those below. "
             "May be given several times.",
         ),
     ] = None,
@@ -131,7 +133,10 @@ def leaked(
     session: Session,
     file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
 ) -> Answer:
-    """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them. Their users get a mail."""
+    """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them.
+
+    Their users get a mail.
+    """
     report = session.write(revoke_leaked, _read_report(file))
     revoked = [
         {"id": each.token.id, "name": each.token.name, "email": each.user.email, "leaked": each.leaked}

@@ -1,6 +1,7 @@
 """`sublet user …`: the users of the registry.
 
-Each command imports its verb, because the verbs load most of the stores, which takes longer than the commands run.
+Each command imports its verb, because the verbs load most of the stores, which takes longer than the commands
+run.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +62,10 @@ def add(
     from sublet.accounts.users import add_user  # noqa: PLC0415
 
     member = session.write(add_user, email, name, organization, free_quota=free_quota)
-    line = f"Added the user {member.user.email} (id {member.user.id}) in the organization {member.organization.name}."
+    line = (
+        f"Added the user {member.user.email} (id {member.user.id}) in the organization "
+        f"{member.organization.name}."
+    )
     return Answer(_describe(member), (line,))
 
 
@@ -78,15 +82,21 @@ def invite(
     from sublet.sign_up.sign_up import invite as invite_verb  # noqa: PLC0415
 
     found = session.write(invite_verb, email, name, _public_url(session), organization=organization)
-    line = f"An invitation to {found.email} is in the outbox. It expires on {found.expires_at:%Y-%m-%d %H:%M} UTC."
+    line = (
+        f"An invitation to {found.email} is in the outbox. It expires on {found.expires_at:%Y-%m-%d %H:%M} "
+        "UTC."
+    )
     return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
 
 
 @audited_command(user_app, "sign-in-link")
 def sign_in_link(session: Session, user: UserName) -> Answer:
-    """Print a link that signs in a user who can't sign in any more. It works once, within 15 minutes. Needs the setting public_url.
+    """Print a link that signs in a user who can't sign in any more.
 
-    Verify the person's identity first: the link counts as a sign-in with a passkey. The user gets a mail when the link is used.
+    It works once, within 15 minutes. Needs the setting public_url.
+
+    Verify the person's identity first: the link counts as a sign-in with a passkey. The user gets a mail when
+    the link is used.
     """
     from sublet.sign_in.codes import make_sign_in_link  # noqa: PLC0415
 
@@ -100,7 +110,10 @@ def sign_in_link(session: Session, user: UserName) -> Answer:
 
 @audited_command(user_app, "end-sessions")
 def end_sessions(session: Session, user: UserName) -> Answer:
-    """End all sessions of a user, which signs out every browser from the next request on. Tokens stay: see `sublet token revoke`."""
+    """End all sessions of a user, which signs out every browser from the next request on.
+
+    Tokens stay: see `sublet token revoke`.
+    """
     from sublet.sign_in.sessions import end_all_sessions  # noqa: PLC0415
 
     found, ended = session.write(end_all_sessions, user)
@@ -176,7 +189,9 @@ def show(session: Session, user: UserName) -> Answer:
         id=member.user.id,
         email=member.user.email,
         name=member.user.name,
-        organization=f"{member.organization.name} (id {member.organization.id}, slug {member.organization.slug})",
+        organization=f"{member.organization.name} (id "
+        f"{member.organization.id}, slug "
+        f"{member.organization.slug})",
         member_of=", ".join(
             f"{each.organization.name} (id {each.organization.id}, {each.role})" for each in memberships
         ),
@@ -200,7 +215,10 @@ def suspend(
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Suspend a user. Suspended users can only read, and open tickets. Without --with-names the names stay in the DNS."""
+    """Suspend a user.
+
+    Suspended users can only read, and open tickets. Without --with-names the names stay in the DNS.
+    """
     from sublet.accounts.users import suspend_user  # noqa: PLC0415
     from sublet.subdomains.suspend import suspend_with_names  # noqa: PLC0415
 
@@ -275,15 +293,24 @@ def delete(
 def _deletion_lines(
     deleted: "DeletedUser", remains: dict[str, int], mentions: dict[str, int]
 ) -> tuple[str, ...]:
-    done = f"{counted(len(deleted.trashed), 'name')} to the trash, {counted(deleted.forfeited_credits, 'credit')} forfeited"
+    done = (
+        f"{counted(len(deleted.trashed), 'name')} to the trash, "
+        f"{counted(deleted.forfeited_credits, 'credit')} forfeited"
+    )
     others = sorted(mentions.items())
     return (
         f"The user {deleted.user_id} is deleted: {done}.",
         "These rows remain, with the user's id but without address and name:",
         f"- {counted(remains['transfers'], 'transfer')}, because the ledger must balance.",
-        f"- {counted(remains['names'], 'name')}, with their nameservers in the audit, as evidence of who held a name.",
+        (
+            f"- {counted(remains['names'], 'name')}, with their nameservers in the audit, as evidence of who "
+            "held a name."
+        ),
         f"- {counted(remains['tickets'], 'ticket')} without texts, because ticket numbers are not reused.",
-        f"- {counted(remains['events'], 'audit event')} of the user without reasons and personal values, as the record of changes.",
+        (
+            f"- {counted(remains['events'], 'audit event')} of the user without reasons and personal values, "
+            "as the record of changes."
+        ),
         "Check your backups and logs too.",
         *(
             f"Texts of other users have the address in {counted(number, 'row')} of {table}."
@@ -294,7 +321,9 @@ def _deletion_lines(
 
 @command(user_app, "evidence")
 def evidence(session: Session, user: UserName) -> Answer:
-    """Show the suspensions of a user and the user's names: operator, time, reason, and the published state at that time."""
+    """Show the suspensions of a user and the user's names: operator, time, reason, and the published state at
+    that time.
+    """
     from sublet.subdomains.suspension_store import list_suspensions  # noqa: PLC0415
 
     def query(tx: Tx) -> tuple[str, list[AuditEvent]]:

@@ -1,4 +1,6 @@
-"""`sublet zone …`: compare zones with the registry, repair their records, export them, and configure name servers."""
+"""`sublet zone …`: compare zones with the registry, repair their records, export them, and configure name
+servers.
+"""
 
 from typing import Annotated, Any
 
@@ -45,11 +47,15 @@ def repair(
         bool, typer.Option("--force", help="Repair even if implausibly many names would lose their records.")
     ] = False,
 ) -> Answer:
-    """Publish the registry's records again where the zone is wrong. Records that the registry did not write stay."""
+    """Publish the registry's records again where the zone is wrong.
+
+    Records that the registry did not write stay.
+    """
     platform_domain = session.read(find_platform_domain, domain)
     if not platform_domain.primary:
         raise Conflict(
-            f"{platform_domain.domain} is on the built-in name server, which always serves the stored records. No action needed."
+            f"{platform_domain.domain} is on the built-in name server, which always serves the stored "
+            "records. No action needed."
         )
 
     async def run(db: Database) -> ZoneCheck:
@@ -78,7 +84,9 @@ app.add_typer(zone_record.app, name="record")
 
 
 def _check_built_in(tx: Tx, platform_domain: PlatformDomain) -> ZoneCheck:
-    """Return a check that has only the adopted records, because the built-in name server takes all others from the registry."""
+    """Return a check that has only the adopted records, because the built-in name server takes all others
+    from the registry.
+    """
     adopted = tuple(zone_store.list_zone_records(tx, platform_domain.id))
     nothing = Repairs(0, 0, 0, len(adopted), (), (), (), (), is_settled=True)
     return ZoneCheck(platform_domain.domain, ZoneDifferences((), (), (), adopted), (), nothing)

@@ -1,4 +1,6 @@
-"""`sublet zone config`: the complete configuration of a primary and its secondaries for a platform domain, with new keys."""
+"""`sublet zone config`: the complete configuration of a primary and its secondaries for a platform domain,
+with new keys.
+"""
 
 import os
 import re
@@ -123,7 +125,8 @@ def _new_key(name: str) -> TsigKey:
 
 
 def _check_directory(text: str) -> str:
-    # The path goes into files of four syntaxes and into commands. These characters need no quoting in any of them.
+    # The path goes into files of four syntaxes and into commands. These characters need no quoting in any of
+    # them.
     if not re.fullmatch(r"(/[A-Za-z0-9._-]+)+", text):
         sentence = (
             f"`{shown(text)}` is not valid. Give an absolute path of letters, digits, `.`, `_` and `-`."
@@ -133,7 +136,9 @@ def _check_directory(text: str) -> str:
 
 
 def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) -> Apex:
-    """Return the apex with an address for each nameserver inside the zone: its secondary's, or the primary's if it is no secondary."""
+    """Return the apex with an address for each nameserver inside the zone: its secondary's, or the primary's
+    if it is no secondary.
+    """
     known = {each.host: each.address for each in secondaries}
     inside = [host for host in apex.nameservers if is_below(host, apex.zone)]
     found = [(host, known.get(host, address)) for host in inside]
@@ -192,7 +197,10 @@ def _commands(machine: _Machine) -> list[str]:
 
 
 def _write(folder: Path, machines: Sequence[_Machine]) -> None:
-    """Write every file into its machine's folder, secrets with mode 0600. Existing files are never overwritten."""
+    """Write every file into its machine's folder, secrets with mode 0600.
+
+    Existing files are never overwritten.
+    """
     files = [
         (folder / machine.name / file.name, file) for machine in machines for file in machine.config.files
     ]

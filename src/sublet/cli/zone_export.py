@@ -23,7 +23,9 @@ from sublet.primaries.update import fence_name
 from sublet.subdomains.export_zone import export_zone
 
 _SIGNER_TYPES = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
-"""Types that a signing server adds, and that don't belong into an unsigned zone file. `ZoneTransfer.take_records` leaves out further types."""
+"""Types that a signing server adds, and that don't belong into an unsigned zone file.
+`ZoneTransfer.take_records` leaves out further types.
+"""
 
 _NEW_PARAMETERS = ("dohpath", "docpath", "ohttp")
 """The parameters of HTTPS and SVCB records that came after RFC 9460."""
@@ -66,8 +68,8 @@ def _write(spool: IO[str], records: Iterable[Record]) -> None:
 def as_line(record: Record) -> str:
     """Return a record as a line of a zone file (RFC 1035, section 5).
 
-    What Knot 3.2, BIND 9.18 or NSD 4.6 can't read has the form for unknown types (RFC 3597, section 5): the type DSYNC, and HTTPS and SVCB
-    records with new parameters.
+    What Knot 3.2, BIND 9.18 or NSD 4.6 can't read has the form for unknown types (RFC 3597, section 5): the
+    type DSYNC, and HTTPS and SVCB records with new parameters.
     """
     rdtype, rdata = record.type, record.rdata
     has_new_parameters = rdtype in ("HTTPS", "SVCB") and any(each in rdata for each in _NEW_PARAMETERS)

@@ -13,16 +13,20 @@ from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
 TIMEOUT_SECONDS = 3.0
 """The timeout of a query."""
 FOLLOW_SECONDS = 5.0
-"""The maximum time for a secondary to reach the primary's first serial, because a transfer may be in progress."""
+"""The maximum time for a secondary to reach the primary's first serial, because a transfer may be in
+progress.
+"""
 FOLLOW_PAUSE_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class ServerProbe:
-    """A server's answer. After a failure `serial` is None and `cause` is set. `detail` explains a failure or a standing.
+    """A server's answer.
 
-    `address` and `port` are "" and 0 if the settings don't have them. `standing` is as in `serial_watch.Standing`, except that a secondary is
-    "behind" after `FOLLOW_SECONDS` of this module.
+    After a failure `serial` is None and `cause` is set. `detail` explains a failure or a standing.
+
+    `address` and `port` are "" and 0 if the settings don't have them. `standing` is as in
+    `serial_watch.Standing`, except that a secondary is "behind" after `FOLLOW_SECONDS` of this module.
     """
 
     server: str
@@ -36,7 +40,10 @@ class ServerProbe:
 
 @dataclass(frozen=True, slots=True)
 class ZoneProbe:
-    """The answers of a zone's servers. `fence` is from the primary's signed answer. If it is None, `cause` and `detail` say why."""
+    """The answers of a zone's servers.
+
+    `fence` is from the primary's signed answer. If it is None, `cause` and `detail` say why.
+    """
 
     primary: ServerProbe
     fence: Fence | None
@@ -48,7 +55,8 @@ class ZoneProbe:
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
     """Query all servers of zones on primaries concurrently, and return their answers by platform domain.
 
-    For each `zone_serials.QUERIES_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus `FOLLOW_SECONDS`.
+    For each `zone_serials.QUERIES_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus
+    `FOLLOW_SECONDS`.
     """
     questions = SerialQueries(TIMEOUT_SECONDS)
     found = await asyncio.gather(*(_probe(zone, find_primary, questions) for zone in zones))
@@ -89,14 +97,18 @@ def _probe_of(server: str, answer: SerialAnswer) -> ServerProbe:
 async def _follow(
     server: ServerProbe, zone: str, primary_serial: int | None, questions: SerialQueries
 ) -> ServerProbe:
-    """Compare a secondary with the primary's first serial. While the secondary is behind, query it again for `FOLLOW_SECONDS`."""
+    """Compare a secondary with the primary's first serial.
+
+    While the secondary is behind, query it again for `FOLLOW_SECONDS`.
+    """
     ends = asyncio.get_running_loop().time() + FOLLOW_SECONDS
     compared = _compare_with_primary(server, primary_serial)
     while compared.standing == "behind" and asyncio.get_running_loop().time() < ends:
         await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
         answer = await questions.query((server.address, server.port), zone)
         again = _compare_with_primary(_probe_of(server.server, answer), primary_serial)
-        # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught up.
+        # "ahead" of the first serial means that the zone has changed meanwhile, and the secondary has caught
+        # up.
         compared = replace(again, standing="current", detail=None) if again.standing == "ahead" else again
     return compared
 

@@ -1,4 +1,6 @@
-"""`sublet zone status`: the problems of each zone, found in the database and in the answers of its name servers."""
+"""`sublet zone status`: the problems of each zone, found in the database and in the answers of its name
+servers.
+"""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -29,14 +31,19 @@ from sublet.primaries.store import Waiting
 from sublet.primaries.zone_answers import AnswerProblem
 
 WAITING_MAX = timedelta(minutes=1)
-"""The maximum time for a name to wait. Names are retried within a minute, so a longer wait means that the server refuses or no worker runs."""
+"""The maximum time for a name to wait. Names are retried within a minute, so a longer wait means that the
+server refuses or no worker runs.
+"""
 FENCE_READINGS = 3
 """The maximum number of times that an unexpected fence is read, because the publisher may be changing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredZone:
-    """What the database has about a zone. `fences` are the values that the registry may have written to the fence."""
+    """What the database has about a zone.
+
+    `fences` are the values that the registry may have written to the fence.
+    """
 
     zone: PlatformDomain
     state: ZoneState
@@ -47,7 +54,9 @@ class StoredZone:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `ADVICE_BY_SYMPTOM`, its start (if known), and advice."""
+    """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `ADVICE_BY_SYMPTOM`, its start (if
+    known), and advice.
+    """
 
     what: str
     detail: str
@@ -124,7 +133,9 @@ def _check_answers(session: Session, stored: Sequence[StoredZone]) -> dict[int, 
 
 
 def _fence_state(probe: ZoneProbe | None, fences: set[str | None]) -> str:
-    """Return "as_left" if the fence has a value that the registry wrote, "moved" if another program changed it, else "unknown"."""
+    """Return "as_left" if the fence has a value that the registry wrote, "moved" if another program changed
+    it, else "unknown".
+    """
     if probe is None or probe.fence is None:
         return "unknown"
     return "as_left" if probe.fence.value in fences else "moved"
@@ -222,7 +233,10 @@ def _find_problems(stored: StoredZone, probe: ZoneProbe | None, fences: set[str 
 
 
 def _watch_problems(state: ZoneState, probe: ZoneProbe | None) -> list[Problem]:
-    """Return why the zone can't be queried now, and why the worker can't check it. Causes equal to `state.problem` are left out."""
+    """Return why the zone can't be queried now, and why the worker can't check it.
+
+    Causes equal to `state.problem` are left out.
+    """
     causes: dict[str, str | None] = {}
     if probe is not None and probe.cause is not None:
         causes[probe.cause] = probe.detail

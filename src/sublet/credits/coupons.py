@@ -21,7 +21,9 @@ def normalise_code(text: str) -> str:
 
 
 def apply_coupon(coupon: Coupon, list_price: int) -> AppliedCoupon:
-    """Return a coupon's discount on a price in credits: floor(price x percent / 100), or the fixed value up to the price."""
+    """Return a coupon's discount on a price in credits: floor(price x percent / 100), or the fixed value up
+    to the price.
+    """
     discount = list_price * coupon.value // 100 if coupon.kind == "percent" else min(coupon.value, list_price)
     return AppliedCoupon(coupon.code, coupon.kind, coupon.value, discount)
 
@@ -38,8 +40,9 @@ def coupon_problem(
 ) -> FieldError | None:
     """Return the error if a coupon can't be used for an operation, or None.
 
-    Codes, in the order they are checked: `coupon_invalid` (the coupon doesn't exist, is retired, not valid at this time, or used up);
-    `coupon_not_applicable` (the coupon is for another operation, platform domain or mode, or the operation is free).
+    Codes, in the order they are checked: `coupon_invalid` (the coupon doesn't exist, is retired, not valid at
+    this time, or used up); `coupon_not_applicable` (the coupon is for another operation, platform domain or
+    mode, or the operation is free).
     """
     if coupon is None or coupon.retired_at is not None:
         message = "There is no such coupon. Check the code, or send the request without it."
@@ -55,7 +58,10 @@ def coupon_problem(
     elif coupon.platform_domain_id not in (None, platform_domain_id):
         not_applicable = "This coupon is for another platform domain. Send the request without it."
     elif coupon.registration_mode not in (None, registration_mode):
-        not_applicable = f"This coupon is for the mode {coupon.registration_mode}. Choose that mode, or send the request without the coupon."
+        not_applicable = (
+            f"This coupon is for the mode {coupon.registration_mode}. Choose that mode, or send the "
+            "request without the coupon."
+        )
     elif list_price == 0:
         not_applicable = (
             "This operation is free, so the coupon was not used. Send the request without the coupon."
@@ -84,7 +90,9 @@ _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CouponTerms:
-    """The terms of a new coupon. Either `percent` or `fixed_credits` is set. In the other fields None means no limit or restriction.
+    """The terms of a new coupon.
+
+    Either `percent` or `fixed_credits` is set. In the other fields None means no limit or restriction.
 
     The coupon is valid before the instant `valid_until`, not at it.
     """
@@ -137,7 +145,10 @@ def add_coupon(tx: Tx, actor: Actor, code: str, terms: CouponTerms) -> Coupon:
 def _check_terms(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     errors = []
     if not _CODE.fullmatch(code):
-        message = f"`{shown(code)}` is not a valid code. Give 1 to 64 ASCII letters, digits, hyphens and underscores."
+        message = (
+            f"`{shown(code)}` is not a valid code. Give 1 to 64 ASCII letters, digits, hyphens and "
+            "underscores."
+        )
         errors.append(FieldError("code", "value_invalid", message))
     errors += _check_discount(terms)
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
@@ -146,7 +157,10 @@ def _check_terms(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
                 FieldError(field, "value_invalid", f"Give 1 to {USES_MAX}, or omit this field for no limit.")
             )
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
-        message = "The coupon would never be valid: valid_until is past, or not after valid_from. Give a later valid_until."
+        message = (
+            "The coupon would never be valid: valid_until is past, or not after valid_from. Give a later "
+            "valid_until."
+        )
         errors.append(FieldError("valid_until", "value_invalid", message))
     errors += check_one_of("action", terms.action, COUPON_ACTIONS)
     errors += check_one_of("registration_mode", terms.registration_mode, COUPON_MODES)

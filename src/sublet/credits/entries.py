@@ -1,4 +1,6 @@
-"""Post ledger entries for the operator: grant, adjust, refund and record a payment (`sublet credits …`, `sublet payment record`)."""
+"""Post ledger entries for the operator: grant, adjust, refund and record a payment (`sublet credits …`,
+`sublet payment record`).
+"""
 
 from dataclasses import dataclass
 
@@ -70,14 +72,18 @@ def adjust_credits(
     user = lock_user(tx, identifier)
     text, errors = check_reason(reason)
     if credit_count == 0 or abs(credit_count) > CREDITS_MAX:
-        message = f"Give the credits to add, or a negative number to deduct: 1 to {CREDITS_MAX}, or -1 to -{CREDITS_MAX}."
+        message = (
+            f"Give the credits to add, or a negative number to deduct: 1 to {CREDITS_MAX}, or -1 to "
+            f"-{CREDITS_MAX}."
+        )
         errors = [FieldError("credits", "value_invalid", message), *errors]
     if errors:
         raise validation_failed(errors)
     balance = store.lock_balance(tx, user.id)
     if balance + credit_count < 0:
         raise Conflict(
-            f"The balance of {user.email} is {counted(balance, 'credit')}, so {-credit_count} can't be deducted. Deduct less."
+            f"The balance of {user.email} is {counted(balance, 'credit')}, so {-credit_count} can't be "
+            "deducted. Deduct less."
         )
     description = f"Adjustment: {text}" if text else "Adjustment"
     entry = NewEntry(user.id, "adjustment", credit_count, next_reference(tx, user, "adjustment"), description)
@@ -101,7 +107,8 @@ def refund_charge(
     user = lock_user(tx, str(charge.user_id))
     if charge.kind != "charge":
         raise Conflict(
-            f"The kind of movement {entry_id} is {charge.kind}. Only charges can be refunded. Give the id of a charge."
+            f"The kind of movement {entry_id} is {charge.kind}. Only charges can be refunded. Give the id "
+            "of a charge."
         )
     text, errors = check_reason(reason)
     charged = -charge.credits
@@ -131,7 +138,10 @@ def refund_charge(
 
 @dataclass(frozen=True, slots=True)
 class ExternalPayment:
-    """A payment made outside Sublet. Either `package_id` is set, or `credits`, `amount` and `currency` are."""
+    """A payment made outside Sublet.
+
+    Either `package_id` is set, or `credits`, `amount` and `currency` are.
+    """
 
     reference: str
     package_id: int | None = None
@@ -164,7 +174,8 @@ def record_payment(tx: Tx, actor: Actor, identifier: str, payment: ExternalPayme
         raise validation_failed(errors)
     if store.has_reference(tx, f"payment:{reference}"):
         raise Conflict(
-            f"The payment {reference} was recorded before. Nothing was changed. If this is a different payment, give its own reference."
+            f"The payment {reference} was recorded before. Nothing was changed. If this is a different "
+            "payment, give its own reference."
         )
     entry = NewEntry(
         user.id,

@@ -7,7 +7,9 @@ from sublet.dns.names import shown
 from sublet.errors import FieldError
 
 CREDITS_MAX = 10**12
-"""The maximum number of credits in one ledger entry. It is far below the maximum of a stored integer, and every JSON parser reads it exactly."""
+"""The maximum number of credits in one ledger entry. It is far below the maximum of a stored integer, and
+every JSON parser reads it exactly.
+"""
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,4})?")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _REFERENCE = re.compile(r"[!-~]{1,100}")
@@ -41,7 +43,9 @@ def check_currency(text: str) -> tuple[str, list[FieldError]]:
 
 
 def check_reference(text: str) -> tuple[str, list[FieldError]]:
-    """Return the reference of a payment (1 to 100 printable ASCII characters without spaces), and its errors."""
+    """Return the reference of a payment (1 to 100 printable ASCII characters without
+    spaces), and its errors.
+    """
     reference = text.strip()
     if not reference:
         return reference, [FieldError("reference", "required", "Give the reference of the payment.")]

@@ -1,8 +1,9 @@
 """The rules of the ledger: double entry in credits. Ledger entries are inserted and never changed.
 
-Every entry moves credits between a user's account and one of the registry's own accounts, so the balances of all accounts sum to 0. A
-user's balance is never below 0. Entries are the rows of the table `transfers`. The API calls them payments, the operator's commands
-movements. In the rest of the code, a transfer moves a name to another user.
+Every entry moves credits between a user's account and one of the registry's own accounts, so the balances of
+all accounts sum to 0. A user's balance is never below 0. Entries are the rows of the table `transfers`. The
+API calls them payments, the operator's commands movements. In the rest of the code, a transfer moves a name
+to another user.
 """
 
 import re
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
 REGISTRY_ACCOUNTS = ("sales", "grants", "adjustments", "revenue")
-"""The registry's own accounts. Purchases, grants and adjustments have one each. Charges go to `revenue`, and refunds come from `revenue`."""
+"""The registry's own accounts. Purchases, grants and adjustments have one each. Charges go to `revenue`, and
+refunds come from `revenue`.
+"""
 
 _REGISTRY_ACCOUNT_BY_KIND = {
     "purchase": "sales",
@@ -29,8 +32,8 @@ KINDS = (*ADDS_CREDITS, "adjustment")
 class NewEntry:
     """A ledger entry to post. `credits` is negative for a deduction. `reference` is unique among all entries.
 
-    Only purchases have an `amount`, a decimal string in `currency`. `refunded_transfer_id` is the charge that a refund returns, `token_id`
-    the token that made a charge.
+    Only purchases have an `amount`, a decimal string in `currency`. `refunded_transfer_id` is the charge that
+    a refund returns, `token_id` the token that made a charge.
     """
 
     user_id: int
@@ -63,7 +66,9 @@ _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9
 
 @dataclass(frozen=True, slots=True)
 class EntryWithAccounts:
-    """A stored ledger entry with the kinds and users of its two accounts, for the checks of `sublet doctor`."""
+    """A stored ledger entry with the kinds and users of its two accounts, for the
+    checks of `sublet doctor`.
+    """
 
     id: int
     reference: str
@@ -118,7 +123,10 @@ def reference_problem(entry: EntryWithAccounts) -> str | None:
 
 
 def price_problem(entry: EntryWithAccounts) -> str | None:
-    """Return the fault in the amount and currency of an entry, or None. Only purchases have an amount and a currency."""
+    """Return the fault in the amount and currency of an entry, or None.
+
+    Only purchases have an amount and a currency.
+    """
     if entry.kind != "purchase":
         return None if entry.amount is entry.currency is None else f"the {entry.kind} has an amount of money"
     return money_problem(entry.amount, entry.currency)

@@ -19,7 +19,10 @@ class Payable:
 
 @dataclass(frozen=True, slots=True)
 class Coupon:
-    """A coupon. `kind` is percent or fixed, `value` is percent or credits. None means no limit or restriction."""
+    """A coupon. `kind` is percent or fixed, `value` is percent or credits.
+
+    None means no limit or restriction.
+    """
 
     id: int
     code: str
@@ -49,7 +52,10 @@ class AppliedCoupon:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote). Amounts are in credits."""
+    """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote).
+
+    Amounts are in credits.
+    """
 
     action: str
     fqdn: str
@@ -68,7 +74,10 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A stored ledger entry. `credits` is negative if the user's balance decreased. `amount` is a decimal string in `currency`."""
+    """A stored ledger entry.
+
+    `credits` is negative if the user's balance decreased. `amount` is a decimal string in `currency`.
+    """
 
     id: int
     user_id: int
@@ -98,9 +107,11 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a registrant's verb: the id of the changed object, the charge, and the coupon that was used.
+    """The outcome of a registrant's verb: the id of the changed object, the charge, and the coupon that was
+    used.
 
-    The outcome is stored with the request's `Idempotency-Key`. A repeated request gets it, with the current object.
+    The outcome is stored with the request's `Idempotency-Key`. A repeated request gets it, with the current
+    object.
     """
 
     id: int

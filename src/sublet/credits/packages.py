@@ -11,7 +11,9 @@ from sublet.errors import Conflict, NotFound, validation_failed
 
 
 def add_package(tx: Tx, actor: Actor, name: str, credit_count: int, price: str, currency: str) -> Package:
-    """Add a package of credits for sale. `price` is a decimal string in `currency`. To change a package, retire it and add a new one.
+    """Add a package of credits for sale.
+
+    `price` is a decimal string in `currency`. To change a package, retire it and add a new one.
 
     Raises:
         ValidationFailed: all invalid fields: name, credits, price, currency.

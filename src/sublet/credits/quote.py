@@ -18,7 +18,10 @@ def make_quote(
     balance: int,
     new_expires_at: datetime,
 ) -> Quote:
-    """Return the quote of an operation, in credits. `new_expires_at` is the name's expiry after the operation."""
+    """Return the quote of an operation, in credits.
+
+    `new_expires_at` is the name's expiry after the operation.
+    """
     discount = coupon.discount_credits if coupon else 0
     price = list_price - discount
     return Quote(
@@ -73,7 +76,8 @@ def _price(quote: Quote) -> str:
     if quote.sufficient:
         return f"This costs {counted(quote.price, 'credit')}."
     return (
-        f"The balance of {counted(quote.balance, 'credit')} is too low: this costs {counted(quote.price, 'credit')}, "
+        f"The balance of {counted(quote.balance, 'credit')} is too low: this costs "
+        f"{counted(quote.price, 'credit')}, "
         f"and {quote.shortfall:,} {'is' if quote.shortfall == 1 else 'are'} missing."
     )
 

@@ -107,10 +107,12 @@ _ADDED = Prepared(insert(ledger_entries).returning(ledger_entries.c.id))
 
 
 def post(tx: Tx, entry: NewEntry) -> int:
-    """Move credits between a user's account and one of the registry's own accounts, and return the entry's id.
+    """Move credits between a user's account and one of the registry's own accounts, and return the entry's
+    id.
 
     Raises:
-        Conflict: the balance would fall below 0; the reference was used before; the charge was refunded before.
+        Conflict: the balance would fall below 0; the reference was used before; the charge was refunded
+            before.
     """
     check_entry(entry)
     try:
@@ -136,16 +138,19 @@ def post(tx: Tx, entry: NewEntry) -> int:
             raise Conflict("The balance is too low. Nothing was changed. Deduct less.") from error
         if violates(error, "uq_transfers_reference"):
             raise Conflict(
-                f"The reference {entry.reference} was used before. Nothing was changed. Give another reference."
+                f"The reference {entry.reference} was used before. Nothing was changed. Give another "
+                "reference."
             ) from error
         if violates(error, "uq_transfers_refunded_transfer_id"):
             raise Conflict(
-                "This charge was refunded before. Nothing was changed. Use `sublet credits grant` to give more."
+                "This charge was refunded before. Nothing was changed. Use `sublet credits grant` to give "
+                "more."
             ) from error
         raise
 
 
-# Stored credits are positive. If the credited account is the registry's (it has no user), the user paid, so the sign is negative.
+# Stored credits are positive. If the credited account is the registry's (it has no user), the user paid, so
+# the sign is negative.
 _SIGNED = case(
     (ledger_accounts.c.user_id.is_(None), -ledger_entries.c.credits), else_=ledger_entries.c.credits
 )
@@ -176,7 +181,9 @@ def list_payments(tx: Tx, user_id: int | None, limit: int) -> list[EntryOfUser]:
 
 
 def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -> list[StoredEntry]:
-    """Return the ledger entries of the user, newest first, without entries for names outside the token's restrictions."""
+    """Return the ledger entries of the user, newest first, without entries for names outside the token's
+    restrictions.
+    """
     if actor.restrictions.allows_all_names:
         return _OWN.read(tx, limit, after, of=actor.holder_id)
     name = ledger_entries.c.subdomain
@@ -293,7 +300,10 @@ def count_uses_by_user(tx: Tx, coupon_id: int, user_id: int) -> int:
 def insert_coupon_use(
     tx: Tx, coupon_id: int, user_id: int, subdomain_id: int, entry_id: int | None, discount_credits: int
 ) -> None:
-    """Store a use of a coupon, and increment the coupon's `uses`. The constraint `ck_coupons_uses` enforces the maximum."""
+    """Store a use of a coupon, and increment the coupon's `uses`.
+
+    The constraint `ck_coupons_uses` enforces the maximum.
+    """
     tx.connection.execute(update(coupons).where(coupons.c.id == coupon_id).values(uses=coupons.c.uses + 1))
     row = {
         "coupon_id": coupon_id,

@@ -22,7 +22,10 @@ ITERATIONS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class SignedRecords:
-    """A set of records, and when it was signed. If the set is empty, the proof of its absence was signed then."""
+    """A set of records, and when it was signed.
+
+    If the set is empty, the proof of its absence was signed then.
+    """
 
     records: frozenset[str]
     at: datetime
@@ -54,7 +57,8 @@ def signed_answers(
     """Return the records that answer each question.
 
     Raises:
-        NotAuthentic: a set of records, or the proof of its absence, has no valid signature by the zone's keys.
+        NotAuthentic: a set of records, or the proof of its absence, has no valid signature by the zone's
+            keys.
     """
     found = {}
     for question, message in messages.items():
@@ -92,7 +96,9 @@ def _signed_at(
 
 
 def _denials(message: dns.message.Message, owner: dns.name.Name, rdtype: str) -> Iterator[dns.rrset.RRset]:
-    """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4; RFC 5155, section 8.5)."""
+    """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4;
+    RFC 5155, section 8.5).
+    """
     for each in message.authority:
         if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _denies(each, owner):
             continue

@@ -1,4 +1,6 @@
-"""The worker's part that changes nameservers and glue after a health check, if the zone's CSYNC record requests it."""
+"""The worker's part that changes nameservers and glue after a health check, if the zone's CSYNC record
+requests it.
+"""
 
 import asyncio
 from collections import Counter
@@ -38,9 +40,9 @@ class CsyncFollower:
     async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
         """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
-        If the zone has a CSYNC record and differs from the registry, a second check queries all its records, and a third one checks the new
-        nameservers. Return None if the name isn't followed, if another check is asking the nameservers, or if a
-        nameserver is silent while this host can't check.
+        If the zone has a CSYNC record and differs from the registry, a second check queries all its records,
+        and a third one checks the new nameservers. Return None if the name isn't followed, if another check
+        is asking the nameservers, or if a nameserver is silent while this host can't check.
         """
         return await self._follow(due, result, counts_silence=not result.is_impaired)
 
@@ -59,12 +61,13 @@ class CsyncFollower:
         return done
 
     async def check(self, identifier: str) -> tuple[str, Decision]:
-        """Check a name now, follow its CSYNC record, and return the name with the decision (`sublet subdomain check-csync`).
+        """Check a name now, follow its CSYNC record, and return the name with the decision (`sublet subdomain
+        check-csync`).
 
         Raises, in this order:
             NotFound: the name doesn't exist.
-            Conflict: the name's CSYNC record is not followed; its last change is not published yet; another check is asking its nameservers;
-                or the name changed during the check.
+            Conflict: the name's CSYNC record is not followed; its last change is not published yet; another
+                check is asking its nameservers; or the name changed during the check.
         """
         due = await self._db.read(plan_check, identifier)
         result = await self._checker.check(due.target, waits=True, extra=await self.questions(due))
@@ -73,7 +76,8 @@ class CsyncFollower:
         )
         if decision is None:
             raise Conflict(
-                f"{due.target.fqdn} changed during the check, or another check is asking its nameservers. Try again in a minute."
+                f"{due.target.fqdn} changed during the check, or another check is asking its nameservers. "
+                "Try again in a minute."
             )
         return due.target.fqdn, decision
 

@@ -37,7 +37,10 @@ def is_different(codes: Iterable[str]) -> bool:
 
 
 def questions_about(target: Target, seen: Observation) -> list[Question]:
-    """Return the questions to all nameservers before a change. The SOA record comes last, to detect a change of the zone meanwhile."""
+    """Return the questions to all nameservers before a change.
+
+    The SOA record comes last, to detect a change of the zone meanwhile.
+    """
     fqdn = target.fqdn
     named = [
         str(each).rstrip(".").lower()
@@ -54,10 +57,12 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
 def decide_for_all_servers(
     target: Target, seen: Observation, questions: Sequence[Question], guard: ReplayGuard, now: datetime
 ) -> Decision:
-    """Return the decision about a name's nameservers and glue. All nameservers must have the same records, at every address.
+    """Return the decision about a name's nameservers and glue.
 
-    Addresses without a route from this machine don't count, but each nameserver must have answered at some address. Not checked: the
-    registry's own rules, and that the new nameservers work.
+    All nameservers must have the same records, at every address.
+
+    Addresses without a route from this machine don't count, but each nameserver must have answered at some
+    address. Not checked: the registry's own rules, and that the new nameservers work.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
     asked = {each.host for each in servers}
@@ -70,7 +75,8 @@ def decide_for_all_servers(
     if silent:
         return Refuse(
             "servers_silent",
-            f"Not every nameserver answered over TCP about its CSYNC, NS and address records: {', '.join(silent)}. "
+            "Not every nameserver answered over TCP about its CSYNC, NS and address records: "
+            f"{', '.join(silent)}. "
             "Check the nameservers with GET …/health.",
         )
     versions = []
@@ -89,7 +95,8 @@ def decide_for_all_servers(
     if len(contents) > 1 or len(before | after) > 1:
         return Refuse(
             "servers_differ",
-            "The nameservers publish different versions of the zone, or it changed during the check. Wait until all nameservers have the newest "
+            "The nameservers publish different versions of the zone, or it changed during the check. Wait "
+            "until all nameservers have the newest "
             "version.",
         )
     oldest = {
@@ -114,7 +121,8 @@ def _validated_zone(
     if keys is None:
         return Refuse(
             "chain_broken",
-            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first: see GET …/health.",
+            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first: see "
+            "GET …/health.",
         )
     try:
         return signed_answers(fqdn, messages, keys, now)
@@ -122,7 +130,8 @@ def _validated_zone(
         owner, rdtype = error.question
         return Refuse(
             "not_authentic",
-            f"The {rdtype} records of {owner}, or the proof of their absence, have no valid signature. Sign the zone again.",
+            f"The {rdtype} records of {owner}, or the proof of their absence, have no valid signature. "
+            "Sign the zone again.",
         )
 
 
@@ -155,7 +164,8 @@ class _Zone:
         if len(wanted) > 1 or csync.flags & ~(IMMEDIATE | SOA_MINIMUM) or not types <= TYPES:
             return Refuse(
                 "unsupported",
-                "The zone has several CSYNC records, or a CSYNC record with unknown flags or with types other than NS, A and AAAA. Publish a single "
+                "The zone has several CSYNC records, or a CSYNC record with unknown flags or with types "
+                "other than NS, A and AAAA. Publish a single "
                 "CSYNC record with these types.",
             )
         change = self._change(types)
@@ -164,20 +174,24 @@ class _Zone:
         if not csync.flags & IMMEDIATE:
             return Refuse(
                 "not_immediate",
-                "The CSYNC record doesn't have the flag `immediate`, and this registry has no other way to confirm it. "
+                "The CSYNC record doesn't have the flag `immediate`, and this registry has no other way to "
+                "confirm it. "
                 "Publish it with flags 1 or 3, or send PUT …/nameservers.",
             )
         if csync.flags & SOA_MINIMUM and is_newer(csync.serial, than=self.serial):
             return Refuse(
                 "serial_too_low",
-                f"The zone has the serial {self.serial}, and its CSYNC record requires at least {csync.serial}. "
+                f"The zone has the serial {self.serial}, and its CSYNC record requires at least "
+                f"{csync.serial}. "
                 "Wait until all nameservers have the newest version of the zone.",
             )
         if self._is_replayed(change, guard):
             return Refuse(
                 "replayed",
-                "The zone's serial is lower, or the changed records were signed earlier, than at the last change that was followed. "
-                "Check that every nameserver has the newest version of the zone. After a change of the serial's format send PUT …/nameservers.",
+                "The zone's serial is lower, or the changed records were signed earlier, than at the last "
+                "change that was followed. "
+                "Check that every nameserver has the newest version of the zone. After a change of the "
+                "serial's format send PUT …/nameservers.",
             )
         return change
 
@@ -186,7 +200,9 @@ class _Zone:
         return is_older or (guard.serial is not None and is_newer(guard.serial, than=self.serial))
 
     def _change(self, types: frozenset[str]) -> Keep | Change:
-        """Return the change that gives the registry the zone's records of these types; `Keep` if nothing differs."""
+        """Return the change that gives the registry the zone's records of these types; `Keep` if nothing
+        differs.
+        """
         stored = self.target.delegation
         changed: list[Question] = []
         nameservers = stored.nameservers

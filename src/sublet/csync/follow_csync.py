@@ -34,7 +34,9 @@ REFUSED = "csync.refuse"
 
 
 def find_replay_guard(tx: Tx, subdomain_id: int) -> ReplayGuard | None:
-    """Return the serial and the signature of the last change that was followed; None if the name isn't followed, or has no DS records."""
+    """Return the serial and the signature of the last change that was followed; None if the name isn't
+    followed, or has no DS records.
+    """
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_delegated(subdomain) or not subdomain.delegation.ds_records:
         return None
@@ -57,14 +59,18 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
     subdomain = find_for_operator(tx, identifier)
     if find_replay_guard(tx, subdomain.id) is None:
         raise Conflict(
-            f"The CSYNC record of {subdomain.fqdn} is not followed: the name is not in the DNS, has no DS records, its user turned automatic "
-            "DS off, or its platform domain doesn't follow such records. See `sublet domain show`, and `sublet domain edit --csync`."
+            f"The CSYNC record of {subdomain.fqdn} is not followed: the name is not in the DNS, has no DS "
+            "records, its user turned automatic "
+            "DS off, or its platform domain doesn't follow such records. See `sublet domain show`, and "
+            "`sublet domain edit --csync`."
         )
     return published_check(tx, subdomain)
 
 
 def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
-    """Return the changed delegation of a name as the target of a check; or a refusal if the registry's rules forbid the change."""
+    """Return the changed delegation of a name as the target of a check; or a refusal if the registry's rules
+    forbid the change.
+    """
     subdomain = find_for_operator(tx, str(subdomain_id))
     delegation, errors = changed_delegation(subdomain, _command(change))
     if not errors:
@@ -82,7 +88,9 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
 
 
 def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
-    """Return a refusal if the planned delegation has an error or warning that the present one doesn't have; else None."""
+    """Return a refusal if the planned delegation has an error or warning that the present one doesn't have;
+    else None.
+    """
     known = {(each.code, each.subject) for each in present.findings}
     worse = [
         each
@@ -103,11 +111,14 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
 def follow_csync(
     tx: Tx, subdomain_id: int, generation: int, decision: Decision, guard: ReplayGuard
 ) -> Decision | None:
-    """Apply a decision to a name's nameservers and glue, and return it. `generation` is the one that was checked.
+    """Apply a decision to a name's nameservers and glue, and return it.
 
-    A change must satisfy the rules for a change by the user; otherwise the returned decision is a refusal. A change is audited, and mailed even
-    if the user's reminders are off. A refusal is stored, and audited if its code differs from the last one. Return None, and change nothing,
-    if the name, its settings or its CSYNC state have changed since the checks. Not checked: the number of changes in a day.
+    `generation` is the one that was checked.
+
+    A change must satisfy the rules for a change by the user; otherwise the returned decision is a refusal. A
+    change is audited, and mailed even if the user's reminders are off. A refusal is stored, and audited if
+    its code differs from the last one. Return None, and change nothing, if the name, its settings or its
+    CSYNC state have changed since the checks. Not checked: the number of changes in a day.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or find_replay_guard(tx, subdomain_id) != guard:

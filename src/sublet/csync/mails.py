@@ -12,7 +12,10 @@ def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation
         *(f"+ {each}" for each in new if each not in old),
         *(f"- {each}" for each in old if each not in new),
     ]
-    what = f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, signed with its key:"
+    what = (
+        f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, "
+        "signed with its key:"
+    )
     text = letter(user_name, what, "\n".join(lines), CHANGES_ADVICE)
     return Message(f"The nameservers of {fqdn} have changed", text)
 

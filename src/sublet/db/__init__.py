@@ -1,8 +1,9 @@
-"""The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one query.
+"""The database: `read` and `write` run one function in one transaction with one instant; `fetch` runs one
+query.
 
-An exception in the function rolls back; a return commits. No result is returned before its commit is durable. Verbs and stores are
-synchronous functions with a `Tx`; only their callers in HTTP, worker and command line await. There are two engines: `sqlite.py`, the
-embedded default, and `postgresql.py`.
+An exception in the function rolls back; a return commits. No result is returned before its commit is durable.
+Verbs and stores are synchronous functions with a `Tx`; only their callers in HTTP, worker and command line
+await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
 """
 
 from pathlib import Path
@@ -53,18 +54,20 @@ def open_database(
 ) -> Database:
     """Open the database at a URL (`sqlite:///…` or `postgresql://…`).
 
-    `is_serving` (SQLite): this process holds the `serve_lock` and checkpoints the WAL. `statement_seconds` (PostgreSQL) limits statements and
-    idle transactions; 0 means no limit. `may_lose_writes` (PostgreSQL) allows a server that may lose acknowledged writes.
+    `is_serving` (SQLite): this process holds the `serve_lock` and checkpoints the WAL. `statement_seconds`
+    (PostgreSQL) limits statements and idle transactions; 0 means no limit. `may_lose_writes` (PostgreSQL)
+    allows a server that may lose acknowledged writes.
 
     Raises:
-        Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`, `full_page_writes` or
-            `synchronous_commit` is off).
+        Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`,
+            `full_page_writes` or `synchronous_commit` is off).
     """
     if url.startswith("sqlite:///"):
         folder = Path(url.removeprefix("sqlite:///")).parent
         if not folder.is_dir():
             raise Unavailable(
-                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then `sublet init`."
+                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then "
+                "`sublet init`."
             )
         return SqliteDatabase(url, clock, is_serving=is_serving)
     from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - importing psycopg takes a tenth of a command's start

@@ -1,7 +1,8 @@
 """Announce commits to other processes with LISTEN and NOTIFY, on a separate connection and thread.
 
-A NOTIFY inside a transaction makes all commits of the database wait for each other. So each NOTIFY follows the commits that it announces:
-all since the last NOTIFY. Waiting processes also poll, so a lost notification only costs time.
+A NOTIFY inside a transaction makes all commits of the database wait for each other. So each NOTIFY follows
+the commits that it announces: all since the last NOTIFY. Waiting processes also poll, so a lost notification
+only costs time.
 """
 
 import os
@@ -29,7 +30,8 @@ log = structlog.get_logger()
 
 
 class Announcements:
-    """Announces this process's commits (`announce_soon`), and calls `on_change` when another process announces a commit.
+    """Announces this process's commits (`announce_soon`), and calls `on_change` when another process
+    announces a commit.
 
     The first call of `announce_soon` or `listen` starts the thread, which also deletes old commit marks.
     """
@@ -82,7 +84,8 @@ class Announcements:
         while True:
             try:
                 with closing(psycopg.connect(self._address, autocommit=True)) as connection:
-                    # An announcement need not survive a crash, so its commit doesn't wait for the disk or a standby.
+                    # An announcement need not survive a crash, so its commit doesn't wait for the disk or a
+                    # standby.
                     connection.execute(f"SET synchronous_commit = off; LISTEN {CHANNEL}")
                     self.is_listening, pause = True, 0.0
                     self._on_change()  # other processes may have committed before LISTEN
@@ -115,7 +118,8 @@ class Announcements:
                 return
             elif time.monotonic() >= self._delete_marks_at:
                 self._delete_marks(connection)
-            # Notifications that arrived with a response don't make the socket readable, so they are read before the wait.
+            # Notifications that arrived with a response don't make the socket readable, so they are read
+            # before the wait.
             notifications = list(connection.notifies(timeout=0))
             if any(each.payload != self._name for each in notifications):
                 self._on_change()

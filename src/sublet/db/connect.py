@@ -1,4 +1,6 @@
-"""Connect to PostgreSQL: libpq parses the address, all waits have timeouts, and a server that may lose writes is refused."""
+"""Connect to PostgreSQL: libpq parses the address, all waits have timeouts, and a server that may lose writes
+is refused.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ DEFAULTS: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Defaults of libpq's parameters, in seconds (`tcp_user_timeout` in milliseconds). An address may override them."""
+"""Defaults of libpq's parameters, in seconds (`tcp_user_timeout` in milliseconds). An address may override
+them.
+"""
 
 LOCK_SECONDS = 5
 """The timeout of a lock."""
@@ -40,7 +44,8 @@ class LosesWrites(Exception):  # noqa: N818 - a warning, because nothing was los
 def libpq_address(url: str) -> str:
     """Return libpq's parameters for an address `postgresql://…`, which may have several hosts.
 
-    With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a standby.
+    With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a
+    standby.
 
     Raises:
         Unavailable: libpq can't parse the address.
@@ -110,8 +115,8 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 class ConnectionSettings:
     """The settings of a new connection, sent and checked in one round trip.
 
-    `statement_seconds` is the timeout of statements, and turns on the timeout of idle transactions; with 0 only locks have a timeout.
-    `may_lose_writes` allows a server that may lose acknowledged writes.
+    `statement_seconds` is the timeout of statements, and turns on the timeout of idle transactions; with 0
+    only locks have a timeout. `may_lose_writes` allows a server that may lose acknowledged writes.
     """
 
     statement_seconds: int
@@ -121,7 +126,8 @@ class ConnectionSettings:
         """Set the timeouts of a connection, and check the server.
 
         Raises:
-            LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes` doesn't allow it.
+            LosesWrites: `fsync`, `full_page_writes` or `synchronous_commit` is off, and `may_lose_writes`
+                doesn't allow it.
         """
         connection.autocommit = True  # BEGIN and COMMIT would be two more round trips
         row = connection.execute(_BEGIN_SESSION, self._timeouts()).fetchone()
@@ -129,7 +135,8 @@ class ConnectionSettings:
         self._check(row)
 
     async def connect(self, address: str) -> "psycopg.AsyncConnection[Any]":
-        """Return a connection for the event loop, without transactions, which prepares each statement at its first use.
+        """Return a connection for the event loop, without transactions, which prepares each statement at its
+        first use.
 
         Raises:
             LosesWrites: the server may lose acknowledged writes, and `may_lose_writes` doesn't allow it.
@@ -153,8 +160,10 @@ class ConnectionSettings:
         off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
         if off and not self.may_lose_writes:
             raise LosesWrites(
-                f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: {'; '.join(_LOSSES[name] for name in off)}. "
-                "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or ALTER ROLE), and reload. "
+                f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: "
+                f"{'; '.join(_LOSSES[name] for name in off)}. "
+                "Set it to on where it was turned off (postgresql.conf, ALTER SYSTEM, ALTER DATABASE or "
+                "ALTER ROLE), and reload. "
                 'For a test, database_may_lose_writes = "yes" allows it.'
             )
 

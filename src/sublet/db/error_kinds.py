@@ -15,8 +15,8 @@ class ErrorKind(Enum):
     CONTENTION = "contention"
     """A conflict with another transaction. This transaction was rolled back, and may be retried at once.
 
-    A unique constraint's refusal is one: the other transaction stored the same value after this one had looked for it. The next run sees
-    the value, and gives the answer.
+    A unique constraint's refusal is one: the other transaction stored the same value after this one had
+    looked for it. The next run sees the value, and gives the answer.
     """
     LOST = "lost"
     """The connection was lost, or its server is read-only. A new connection may reach another server."""
@@ -40,7 +40,8 @@ LOST_STATES = (
     READ_ONLY,
     "40003",  # statement_completion_unknown
     "53300",  # too_many_connections
-    "0A000",  # feature_not_supported: a migration changed the columns of a statement that this connection had prepared
+    # feature_not_supported: a migration changed the columns of a statement that this connection had prepared
+    "0A000",
 )
 
 

@@ -1,9 +1,10 @@
-"""Check that the files of an open SQLite database are still at its path, and have the content of this registry.
+"""Check that the files of an open SQLite database are still at its path, and have the content of this
+registry.
 
 SQLite keeps using an open file that was deleted, moved or replaced: commits succeed, and their data is lost.
 
-Commits go to the WAL (`-wal`). Only the serving process checkpoints the WAL, that is, writes it into the file; it does so each second. If the
-file changes at another time, another program has overwritten it.
+Commits go to the WAL (`-wal`). Only the serving process checkpoints the WAL, that is, writes it into the
+file; it does so each second. If the file changes at another time, another program has overwritten it.
 """
 
 import sqlite3
@@ -22,7 +23,10 @@ CHECK_SECONDS = 1.0
 """The maximum time between two checks, and the time between two checkpoints."""
 RETRY_AFTER_SECONDS = 10
 WAL, SHM = "-wal", "-shm"
-_CONTENT = "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM audit_events), 0)"
+_CONTENT = (
+    "SELECT (SELECT at FROM audit_events ORDER BY id LIMIT 1), coalesce((SELECT max(id) FROM "
+    "audit_events), 0)"
+)
 _RESTORE = "Stop Sublet and restore a backup (`sublet restore`)."
 _ADVICE = f"Put the right files back. If you can't: {_RESTORE}"
 log = structlog.get_logger()
@@ -41,7 +45,8 @@ def is_damage(error: BaseException | None) -> bool:
 class FileWatch:
     """Watches the files of an open database. The writer's thread checks; other threads read `problem`.
 
-    `is_serving` is True in the only process that checkpoints the WAL. Other processes can't detect an overwritten file.
+    `is_serving` is True in the only process that checkpoints the WAL. Other processes can't detect an
+    overwritten file.
     """
 
     def __init__(self, path: str, *, is_serving: bool) -> None:
@@ -64,7 +69,9 @@ class FileWatch:
         return self._change or self._damage
 
     def open(self) -> None:
-        """Remember the files at the first call, and raise if they have changed later. Call this before and after each connect.
+        """Remember the files at the first call, and raise if they have changed later.
+
+        Call this before and after each connect.
 
         From then on a connection stays open, because SQLite deletes the WAL when the last connection closes.
 
@@ -114,7 +121,10 @@ class FileWatch:
             )
 
     def check(self) -> None:
-        """Compare the files with those that were opened, and update `problem`. In the serving process, checkpoint the WAL each `CHECK_SECONDS`."""
+        """Compare the files with those that were opened, and update `problem`.
+
+        In the serving process, checkpoint the WAL each `CHECK_SECONDS`.
+        """
         if self._keeper is None:
             return
         changed = self._changed()
@@ -155,14 +165,19 @@ class FileWatch:
     def _save_wal(self) -> None:
         """Checkpoint the WAL into the opened file, even if the file was moved or deleted.
 
-        A moved file is then complete without its WAL, a deleted WAL loses nothing, and SQLite can't apply this WAL to a new file at the path.
+        A moved file is then complete without its WAL, a deleted WAL loses nothing, and SQLite can't apply
+        this WAL to a new file at the path.
         """
         if self._is_wal_saved or list(map(_identity, self._paths[:2])) == list(self._opened[:2]):
-            return  # only the `-shm` file was replaced, so another process may use the WAL without seeing our locks
+            # only the `-shm` file was replaced, so another process may use the WAL without seeing our locks
+            return
         self._is_wal_saved = self._checkpoint("TRUNCATE")
 
     def _checkpoint(self, mode: str) -> bool:
-        """Checkpoint the WAL into the opened file. Return False if a part of the WAL is left, because of a reader or a full disk."""
+        """Checkpoint the WAL into the opened file.
+
+        Return False if a part of the WAL is left, because of a reader or a full disk.
+        """
         assert self._keeper is not None  # noqa: S101 - the callers have checked
         try:
             is_busy, in_wal, written = self._keeper.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
@@ -174,7 +189,9 @@ class FileWatch:
         return not is_busy and in_wal == written
 
     def _detect_overwrite(self) -> None:
-        """Compare the audit events in the file, read without the WAL, with those at the last check. Call this after a complete checkpoint.
+        """Compare the audit events in the file, read without the WAL, with those at the last check.
+
+        Call this after a complete checkpoint.
 
         This detects a file that was overwritten during a checkpoint.
         """
@@ -217,10 +234,14 @@ def damage_refusal() -> Unavailable:
 
 
 def _files_changed_refusal(*, is_unknown: bool) -> Unavailable:
-    message = "The registry's database files were changed, so it can't store anything. Ask the operator to put the right files back."
+    message = (
+        "The registry's database files were changed, so it can't store anything. Ask the operator to put "
+        "the right files back."
+    )
     if is_unknown:
         message = (
-            "The registry's database files were changed while this request was stored, so its outcome is unknown. If you sent an "
+            "The registry's database files were changed while this request was stored, so its outcome is "
+            "unknown. If you sent an "
             "Idempotency-Key, send the request again later with it. Otherwise check the result first."
         )
     return Unavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
@@ -235,7 +256,9 @@ def _identity(path: Path) -> Identity:
 
 
 def _modified(path: Path) -> tuple[int, ...]:
-    """Return the time of a file's last change, and its size; empty if the file is missing, which the next check detects."""
+    """Return the time of a file's last change, and its size; empty if the file is missing, which the next
+    check detects.
+    """
     try:
         found = path.stat()
     except OSError:

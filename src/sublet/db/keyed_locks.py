@@ -17,8 +17,8 @@ class LockedKind(IntEnum):
 def lock_text(tx: Tx, kind: LockedKind, value: str) -> None:
     """Wait until no other transaction holds this lock, and hold it until the transaction ends.
 
-    Take it before reading what the transaction counts or compares. On SQLite, writing transactions run one at a time, so this does nothing.
-    Texts with the same hash share a lock.
+    Take it before reading what the transaction counts or compares. On SQLite, writing transactions run one at
+    a time, so this does nothing. Texts with the same hash share a lock.
     """
     if tx.connection.dialect.name == "postgresql":
         statement = text("SELECT pg_advisory_xact_lock(:kind, hashtext(:value))")

@@ -1,8 +1,9 @@
 """Commit marks: they show if a COMMIT with a lost response took effect (docs/decisions/0011-commit-marks.md).
 
-Each writing transaction on PostgreSQL first inserts a row with a new id. If the connection is lost at COMMIT, the function runs again with
-the same id. If the row exists, the first attempt committed, and its result is returned. If the INSERT succeeds, the first attempt was
-rolled back. If the first attempt is still committing, the INSERT waits for it.
+Each writing transaction on PostgreSQL first inserts a row with a new id. If the connection is lost at COMMIT,
+the function runs again with the same id. If the row exists, the first attempt committed, and its result is
+returned. If the INSERT succeeds, the first attempt was rolled back. If the first attempt is still committing,
+the INSERT waits for it.
 """
 
 import secrets
@@ -17,9 +18,13 @@ from sqlalchemy.exc import IntegrityError
 from sublet.schema import Instant, metadata
 
 KEPT_MINUTES = 10
-"""How long a mark is kept. Marks use the database's clock, because the clocks of hosts differ, and tests set the clock of the registry."""
+"""How long a mark is kept. Marks use the database's clock, because the clocks of hosts differ, and tests set
+the clock of the registry.
+"""
 RETRY_MINUTES = 5
-"""How long after its first attempt a write may be retried. A suspended machine may wake after its mark was deleted."""
+"""How long after its first attempt a write may be retried. A suspended machine may wake after its mark was
+deleted.
+"""
 DELETED_MARKS_MAX = 1000
 
 commit_marks = Table(
@@ -63,7 +68,8 @@ def _new_id() -> str:
 class Mark:
     """The mark of a write, the same for all its attempts.
 
-    If `is_unknown`, PostgreSQL may have committed the last attempt, and `result` is the function's result in that attempt.
+    If `is_unknown`, PostgreSQL may have committed the last attempt, and `result` is the function's result in
+    that attempt.
     """
 
     id: str = field(default_factory=_new_id)
@@ -72,7 +78,9 @@ class Mark:
     result: Any = None
 
     def add(self, connection: Connection) -> None:
-        """Insert the mark, with the first statement of the transaction. Wait for an earlier attempt that may still commit.
+        """Insert the mark, with the first statement of the transaction.
+
+        Wait for an earlier attempt that may still commit.
 
         Raises:
             CommittedBefore: the mark exists.
@@ -94,6 +102,7 @@ class Mark:
     def touch(self, connection: Connection) -> bool:
         """Update the mark that an earlier attempt committed. Return False if it doesn't exist.
 
-        PostgreSQL replicates its WAL in order, so once this update is on a synchronous standby, the earlier commit is there too.
+        PostgreSQL replicates its WAL in order, so once this update is on a synchronous standby, the earlier
+        commit is there too.
         """
         return connection.exec_driver_sql(_TOUCH, (self.id,)).one_or_none() is not None

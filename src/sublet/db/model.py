@@ -1,4 +1,6 @@
-"""The interface of a database (`read`, `write`, `fetch`, `changed`) and the transaction in which verbs and stores run."""
+"""The interface of a database (`read`, `write`, `fetch`, `changed`) and the transaction in which verbs and
+stores run.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,7 +47,9 @@ class Tx(msgspec.Struct, frozen=True):
 
 
 class Outdated(Exception):  # noqa: N818 - no fault
-    """What a transaction read before it took its locks has changed since. The database runs the transaction again.
+    """What a transaction read before it took its locks has changed since.
+
+    The database runs the transaction again.
 
     On SQLite this can't happen, because writing transactions run one at a time.
     """
@@ -79,15 +83,17 @@ class Database(Protocol):
     async def fetch(self, query: "Query[R]", /, **parameters: object) -> R:
         """Return the result of a query that the event loop sends, without a thread or transaction.
 
-        Use it for queries that use an index and return few rows, because a slow query delays all others. A statement that changes data may
-        run twice, and isn't announced to other processes.
+        Use it for queries that use an index and return few rows, because a slow query delays all others. A
+        statement that changes data may run twice, and isn't announced to other processes.
 
         Raises:
             Unavailable: the database can't be reached now.
         """
 
     async def fetch_remembered(self, query: "Query[R]", /, **parameters: object) -> R:
-        """Return what `fetch` returns, or what it returned before if no process has committed since. Only SQLite remembers.
+        """Return what `fetch` returns, or what it returned before if no process has committed since.
+
+        Only SQLite remembers.
 
         The result must not depend on the clock, and must be immutable.
 
@@ -105,7 +111,8 @@ class Database(Protocol):
 
         Raises:
             Refusal: as raised by the function. The transaction is rolled back.
-            Unavailable: the database can't be written now. Usually nothing was changed; otherwise the message says that the outcome is unknown.
+            Unavailable: the database can't be written now. Usually nothing was changed; otherwise the message
+                says that the outcome is unknown.
         """
 
     async def changed(self, timeout_seconds: float) -> bool:
@@ -115,9 +122,13 @@ class Database(Protocol):
         """Return why writes are refused until the operator acts, or None. PostgreSQL always returns None."""
 
     def write_failure(self) -> str | None:
-        """Return why the last write failed, and what to do, if the disk is full or fails, or if the database is read-only. Otherwise None.
+        """Return why the last write failed, and what to do, if the disk is full or fails, or if the database
+        is read-only.
 
-        An SQLite file on a disk that is almost full counts as well. Each process of the service writes every few seconds.
+        Otherwise None.
+
+        An SQLite file on a disk that is almost full counts as well. Each process of the service writes every
+        few seconds.
         """
 
     async def close(self) -> None:
@@ -134,7 +145,8 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
     log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
-            "The database connection was lost while this request was stored, so its outcome is unknown. If you sent an Idempotency-Key, send the "
+            "The database connection was lost while this request was stored, so its outcome is unknown. If "
+            "you sent an Idempotency-Key, send the "
             "request again with it. Otherwise check the result first.",
             retry_after_seconds=1,
         )
@@ -144,6 +156,8 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
 
 
 def driver_message(error: DBAPIError) -> str:
-    """Return the driver's message in one line, for a part of a sentence. libpq's hints, which are indented lines, are left out."""
+    """Return the driver's message in one line, for a part of a sentence. libpq's hints, which are indented
+    lines, are left out.
+    """
     lines = [line.strip() for line in str(error.orig).splitlines() if not line.startswith("\t")]
     return "; ".join(lines).rstrip(".")

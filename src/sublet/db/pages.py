@@ -15,8 +15,8 @@ R = TypeVar("R")
 class Pages(Generic[R]):
     """A list from newest to oldest.
 
-    `query` selects the whole list, with its `bindparam`s, without an order. `read` converts rows to items. A filtered list composes its
-    query at each call instead, with `schema.older`.
+    `query` selects the whole list, with its `bindparam`s, without an order. `read` converts rows to items. A
+    filtered list composes its query at each call instead, with `schema.older`.
     """
 
     def __init__(
@@ -28,7 +28,9 @@ class Pages(Generic[R]):
         self._next = Query(page.where(tuple_(at, row_id) < last), read)
 
     def next_query(self, limit: int, after: Position | None) -> tuple[Query[list[R]], dict[str, object]]:
-        """Return the query and the parameters of the next `limit` rows after a position; for None, of the newest rows."""
+        """Return the query and the parameters of the next `limit` rows after a position; for None, of the
+        newest rows.
+        """
         if after is None:
             return self._first, {"limit": limit}
         return self._next, {"limit": limit, "after_at": after.at, "after_id": after.id}

@@ -1,7 +1,8 @@
 """PostgreSQL: transactions on worker threads, single queries on the event loop.
 
-Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique constraint's refusal or a lost
-connection, a limited number of times or seconds. The mark of a write (`marks.py`) ensures that the write takes effect once.
+Transactions take locks in one order (docs/locks.md). A transaction is retried after a conflict, a unique
+constraint's refusal or a lost connection, a limited number of times or seconds. The mark of a write
+(`marks.py`) ensures that the write takes effect once.
 """
 
 import asyncio
@@ -48,7 +49,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WRITERS, READERS = 8, 4
-"""The maximum number of concurrent transactions. Readers have their own threads, because all writers may wait for a standby that is down."""
+"""The maximum number of concurrent transactions. Readers have their own threads, because all writers may wait
+for a standby that is down.
+"""
 CONTENTIONS_MAX = 8
 """The maximum number of runs of a transaction that conflicts with other transactions."""
 LOST_SECONDS = 3.0
@@ -73,7 +76,9 @@ class _StandbyTimeoutError(ConnectionLost):
 
 
 class PostgresqlDatabase:
-    """PostgreSQL: transactions on worker threads with pooled connections, single queries on a connection of the event loop."""
+    """PostgreSQL: transactions on worker threads with pooled connections, single queries on a connection of
+    the event loop.
+    """
 
     def __init__(
         self, url: str, clock: Clock = utc_now, *, may_lose_writes: bool = False, statement_seconds: int = 0
@@ -82,7 +87,8 @@ class PostgresqlDatabase:
         connection_settings = ConnectionSettings(
             statement_seconds=statement_seconds, may_lose_writes=may_lose_writes
         )
-        # No ping before each use: a lost connection fails at the first statement, and the transaction is retried.
+        # No ping before each use: a lost connection fails at the first statement, and the transaction is
+        # retried.
         self._engine = postgresql_engine(
             url, connection_settings.begin, pool_size=WRITERS + READERS, max_overflow=0
         )
@@ -112,7 +118,8 @@ class PostgresqlDatabase:
             self._engine.connect().close()
         except OperationalError as error:
             raise Unavailable(
-                f"PostgreSQL can't be reached: {driver_message(error)}. Check that it runs, and `database_url`."
+                f"PostgreSQL can't be reached: {driver_message(error)}. Check that it runs, and "
+                "`database_url`."
             ) from error
         except LosesWrites as error:
             raise Unavailable(str(error)) from error
@@ -154,7 +161,8 @@ class PostgresqlDatabase:
                     try:
                         self._commit(connection)
                     except DBAPIError as error:
-                        # Any other error means that PostgreSQL didn't commit. No earlier attempt committed, either.
+                        # Any other error means that PostgreSQL didn't commit. No earlier attempt committed,
+                        # either.
                         mark.is_unknown = classify_error(error) is ErrorKind.LOST
                         raise
             except CommittedBefore:
@@ -175,7 +183,9 @@ class PostgresqlDatabase:
         return result
 
     def _confirm(self, mark: Mark) -> Any:
-        """Return the result of an earlier attempt that committed, once its commit is as durable as an acknowledged one."""
+        """Return the result of an earlier attempt that committed, once its commit is as durable as an
+        acknowledged one.
+        """
         with self._engine.connect() as connection, connection.begin():
             if not mark.touch(connection):
                 raise ConnectionLost("the mark was there a moment ago: this is another server")
@@ -185,12 +195,15 @@ class PostgresqlDatabase:
     async def _repeat(
         self, once: Callable[[float], Awaitable[R]], mark: Mark | None = None, *, only_reads: bool = False
     ) -> R:
-        """Run `once` until it succeeds, within the limits of this module. `once` gets the time by which it must begin.
+        """Run `once` until it succeeds, within the limits of this module.
+
+        `once` gets the time by which it must begin.
 
         `mark` is the mark of a write, which shows if the outcome of a COMMIT is unknown.
 
         Raises:
-            Unavailable: the database can't be reached, the connection was lost for too long, or there were too many conflicts.
+            Unavailable: the database can't be reached, the connection was lost for too long, or there were
+                too many conflicts.
         """
         contentions = losses = 0
         begin_by, lost_by = time.monotonic() + BEGIN_SECONDS, 0.0
@@ -233,7 +246,8 @@ class PostgresqlDatabase:
         """Run a transaction on the next free thread.
 
         Raises:
-            _NotBegunError: the database is being closed, or no thread was free at `begin_by` (seconds of `time.monotonic`).
+            _NotBegunError: the database is being closed, or no thread was free at `begin_by` (seconds of
+                `time.monotonic`).
         """
         if self._is_closing:
             raise _NotBegunError("the database is being closed")
@@ -245,15 +259,16 @@ class PostgresqlDatabase:
                 raise _NotBegunError("all connections are in use")
             return await answer
         finally:
-            # If the caller is cancelled, this removes a transaction that is still queued. A running one continues.
+            # If the caller is cancelled, this removes a transaction that is still queued. A running one
+            # continues.
             answer.cancel()
 
     def _commit(self, connection: Connection) -> None:
         """Commit, and wait for the synchronous standby.
 
         Raises:
-            _StandbyTimeoutError: PostgreSQL committed, but stopped waiting for the synchronous standby. The change is lost if the standby takes
-                over.
+            _StandbyTimeoutError: PostgreSQL committed, but stopped waiting for the synchronous standby. The
+                change is lost if the standby takes over.
         """
         warnings = connection.info[WARNINGS]
         warnings.clear()
@@ -273,7 +288,8 @@ class PostgresqlDatabase:
     def _check_out(self, connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
         if record.info["epoch"] != self._epoch:
             raise DisconnectionError  # SQLAlchemy then opens a new connection
-        # After a reading transaction SQLAlchemy sets False, and BEGIN READ WRITE would override `default_transaction_read_only`.
+        # After a reading transaction SQLAlchemy sets False, and BEGIN READ WRITE would override
+        # `default_transaction_read_only`.
         connection.read_only = None
 
     async def changed(self, timeout_seconds: float) -> bool:

@@ -15,7 +15,10 @@ Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
 
 @dataclass(eq=False, slots=True)
 class _CountedConnection:
-    """A connection, open or opening, and the number of queries that use it. If `is_dropped`, the last query closes it."""
+    """A connection, open or opening, and the number of queries that use it.
+
+    If `is_dropped`, the last query closes it.
+    """
 
     opening: "asyncio.Task[AsyncConnection]"
     queries: int = 0
@@ -73,7 +76,10 @@ class QueryConnection:
                 counted.close()
 
     def outdate(self) -> None:
-        """Make the next query open a new connection, because the server may be a standby now. Any thread may call this."""
+        """Make the next query open a new connection, because the server may be a standby now.
+
+        Any thread may call this.
+        """
         self._is_outdated = True
 
     def close(self) -> None:

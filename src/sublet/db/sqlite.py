@@ -1,7 +1,8 @@
 """SQLite, the embedded default: WAL and synchronous=FULL.
 
-Reads run on threads. Writes go to one writer thread that commits in groups: one BEGIN IMMEDIATE, a savepoint for each waiting write,
-one COMMIT (one fsync). Several processes may open the file; SQLite's lock orders them.
+Reads run on threads. Writes go to one writer thread that commits in groups: one BEGIN IMMEDIATE, a savepoint
+for each waiting write, one COMMIT (one fsync). Several processes may open the file; SQLite's lock orders
+them.
 """
 
 import asyncio
@@ -33,18 +34,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 GROUP_MAX = 256
-"""The maximum number of writes in a commit, so that the first write of a group doesn't wait too long for the last."""
+"""The maximum number of writes in a commit, so that the first write of a group doesn't wait too long for the
+last.
+"""
 READERS = 2
-"""The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More threads would wait for the interpreter's lock."""
+"""The maximum number of concurrent reading transactions, so that a slow one doesn't delay the next. More
+threads would wait for the interpreter's lock.
+"""
 BUSY_TIMEOUT_SECONDS = 5
 REMEMBERED_MAX = 1000
 """The maximum number of results that `fetch_remembered` keeps."""
 FREE_BYTES_MIN = 2**20
-"""The minimum of free bytes on the disk of the file. Small writes still succeed on a full disk while the WAL has room."""
+"""The minimum of free bytes on the disk of the file. Small writes still succeed on a full disk while the WAL
+has room.
+"""
 FAULTS_MAX = 3
 """The maximum number of faults of a damaged file that the log names."""
 BEGIN_WRITE = "BEGIN IMMEDIATE"
-"""Takes the write lock at once. A transaction that reads first fails if another process has written meanwhile."""
+"""Takes the write lock at once. A transaction that reads first fails if another process has written
+meanwhile.
+"""
 
 
 @dataclass(slots=True)
@@ -57,10 +66,12 @@ class _Job:
 
 
 def sqlite_engine(url: str, **options: Any) -> Engine:
-    """Return an engine that sends BEGIN when SQLAlchemy begins a transaction. `options` are for `create_engine`.
+    """Return an engine that sends BEGIN when SQLAlchemy begins a transaction.
 
-    The driver itself would send BEGIN only before the first write. A connection with the execution option `begin_immediate` takes the
-    write lock at once.
+    `options` are for `create_engine`.
+
+    The driver itself would send BEGIN only before the first write. A connection with the execution option
+    `begin_immediate` takes the write lock at once.
     """
     engine = create_engine(
         url,
@@ -93,7 +104,9 @@ def _disable_autocheckpoint(connection: Any, _record: Any) -> None:
 
 
 class SqliteDatabase:
-    """The embedded default: reads on threads, writes in groups on one thread, single queries on the event loop."""
+    """The embedded default: reads on threads, writes in groups on one thread, single queries on the event
+    loop.
+    """
 
     def __init__(self, url: str, clock: Clock = utc_now, *, is_serving: bool = False) -> None:
         self._clock = clock
@@ -133,7 +146,8 @@ class SqliteDatabase:
         return query.read(statement.rows(self._fetch(*statement.call(parameters))))
 
     async def fetch_remembered(self, query: Query[R], /, **parameters: object) -> R:
-        # The connection of `_fetch` never commits, so each commit of this process or another changes its version.
+        # The connection of `_fetch` never commits, so each commit of this process or another changes its
+        # version.
         (version,) = self._fetch("PRAGMA data_version", {})
         if version != self._remembered_version or len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()
@@ -176,7 +190,10 @@ class SqliteDatabase:
         return DISK_IS_FULL if free < FREE_BYTES_MIN else self._write_failure
 
     async def quick_check(self) -> None:
-        """Run SQLite's `PRAGMA quick_check` on a separate thread and connection. If it finds damage, refuse writes from then on."""
+        """Run SQLite's `PRAGMA quick_check` on a separate thread and connection.
+
+        If it finds damage, refuse writes from then on.
+        """
         try:
             await asyncio.to_thread(self._run_quick_check)
         except asyncio.CancelledError:
@@ -246,7 +263,8 @@ class SqliteDatabase:
     def _commit_group(self, group: list[_Job]) -> None:
         """Run a group's jobs, each in a savepoint, and commit them.
 
-        The files are compared after the commit. If they are replaced later, the replaced files have these writes.
+        The files are compared after the commit. If they are replaced later, the replaced files have these
+        writes.
         """
         if self._writing is None:
             self._writing = self._engine.connect().execution_options(begin_immediate=True)
@@ -262,7 +280,8 @@ class SqliteDatabase:
                         job.result = job.run(Tx(connection, self._clock()))
                         job.has_changed = driver.total_changes != changes_before
                     except Exception as error:
-                        # After some errors, such as a full disk, SQLite has rolled back the whole transaction.
+                        # After some errors, such as a full disk, SQLite has rolled back the whole
+                        # transaction.
                         if not driver.in_transaction or _write_failure(error) is not None:
                             raise
                         job.error = self._refusal_or_error(error)
@@ -300,7 +319,8 @@ class SqliteDatabase:
         if self._record_if_damage(error):
             return damage_refusal()
         cause = getattr(error, "orig", error)
-        # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such table", is a bug of ours.
+        # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such
+        # table", is a bug of ours.
         is_about_file = type(cause) in (sqlite3.DatabaseError, sqlite3.OperationalError)
         is_bug = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
         return unavailable_refusal(error) if is_about_file and not is_bug else error

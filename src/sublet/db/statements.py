@@ -1,8 +1,8 @@
 """Statements that SQLAlchemy compiles once and the driver runs.
 
-SQLAlchemy's `Connection.execute` takes two to three times as long for a statement of 50 columns, because it finds the compiled text by a
-key of the whole statement. So statements that run for each request are a `Prepared` or a `Query`. A statement that is composed for one
-call runs with `tx.connection.execute`.
+SQLAlchemy's `Connection.execute` takes two to three times as long for a statement of 50 columns, because it
+finds the compiled text by a key of the whole statement. So statements that run for each request are a
+`Prepared` or a `Query`. A statement that is composed for one call runs with `tx.connection.execute`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,10 @@ class Query(Generic[R]):
 
 
 class Prepared:
-    """A statement with its `bindparam`s. An INSERT or UPDATE without values sets the columns that the parameters name."""
+    """A statement with its `bindparam`s.
+
+    An INSERT or UPDATE without values sets the columns that the parameters name.
+    """
 
     def __init__(self, statement: Statement) -> None:
         self._statement = statement
@@ -77,7 +80,10 @@ class Prepared:
         return int(_execute(tx, self._for_driver(tx, parameters), parameters).rowcount)
 
     def lock(self, tx: Tx, **parameters: object) -> None:
-        """Lock the selected rows until the transaction ends. On SQLite this does nothing, because there is one writer."""
+        """Lock the selected rows until the transaction ends.
+
+        On SQLite this does nothing, because there is one writer.
+        """
         if tx.connection.dialect.name != "sqlite":
             self.all(tx, **parameters)
 
@@ -98,9 +104,9 @@ class Prepared:
 class DriverStatement:
     """A statement for a driver: its text, and the conversions of its parameters and results.
 
-    `constants` are the values in the statement. `columns` has the positions of columns that are converted. `lists` has the parameters of
-    an IN: the text has one name for each of their values. `expanded` keeps the texts for short lists, by the
-    lengths of the lists.
+    `constants` are the values in the statement. `columns` has the positions of columns that are converted.
+    `lists` has the parameters of an IN: the text has one name for each of their values. `expanded` keeps the
+    texts for short lists, by the lengths of the lists.
     """
 
     compiled: SQLCompiler

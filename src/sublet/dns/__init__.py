@@ -1,1 +1,4 @@
-"""The rules of the RFCs for names, delegations and zones, and DNS messages. No module here uses accounts or SQL."""
+"""The rules of the RFCs for names, delegations and zones, and DNS messages.
+
+No module here uses accounts or SQL.
+"""

@@ -1,7 +1,7 @@
 """Parse glue addresses into canonical text, and refuse addresses that are not public.
 
-`ipaddress.is_global` isn't enough: it depends on the Python release, and is True for multicast, 6to4, and NAT64 of private addresses. With
-such glue a resolver would query its own network.
+`ipaddress.is_global` isn't enough: it depends on the Python release, and is True for multicast, 6to4, and
+NAT64 of private addresses. With such glue a resolver would query its own network.
 """
 
 import re
@@ -25,7 +25,9 @@ class InvalidAddress(ValueError):  # noqa: N818 - named like the classes in subl
 
 @dataclass(frozen=True, slots=True)
 class SpecialBlock:
-    """A block of IANA's special-purpose registries, a block that is not unicast, or a provider's block that only its own network reaches."""
+    """A block of IANA's special-purpose registries, a block that is not unicast, or a provider's block that
+    only its own network reaches.
+    """
 
     network: IPv4Network | IPv6Network
     meaning: str
@@ -59,7 +61,8 @@ SPECIAL_BLOCKS: Final = (
     _block("224.0.0.0/4", "multicast, RFC 5771"),
     _block("240.0.0.0/4", "reserved, RFC 1112"),
     _block("255.255.255.255/32", "limited broadcast, RFC 919"),
-    # Addresses that providers assign inside their networks. They look public, but each network has its own server there, or none.
+    # Addresses that providers assign inside their networks. They look public, but each network has its own
+    # server there, or none.
     _block("35.199.192.0/19", "Google Cloud's own network"),
     _block("161.26.0.0/16", "IBM Cloud's own network"),
     _block("166.8.0.0/14", "IBM Cloud's own network"),
@@ -84,8 +87,8 @@ SPECIAL_BLOCKS: Final = (
     _block("2001:3::/32", "AMT, RFC 7450", public=True),
     _block("2001:4:112::/48", "AS112, RFC 7535", public=True),
     _block("2001:10::/28", "ORCHID, deprecated, RFC 4843"),
-    # IANA lists these two blocks as Globally Reachable, but their addresses identify hosts and are not routed (RFC 7343, RFC 9374). So
-    # no nameserver can answer at such an address.
+    # IANA lists these two blocks as Globally Reachable, but their addresses identify hosts and are not routed
+    # (RFC 7343, RFC 9374). So no nameserver can answer at such an address.
     _block("2001:20::/28", "ORCHIDv2 identifiers, RFC 7343"),
     _block("2001:30::/28", "drone identifiers, RFC 9374"),
     _block("2001:db8::/32", "documentation, RFC 3849"),
@@ -110,14 +113,17 @@ _BY_VERSION: Final = {
     )
     for version in (4, 6)
 }
-"""The blocks with their first address and netmask, the most specific first. Comparing integers is ten times as fast as `in`."""
+"""The blocks with their first address and netmask, the most specific first. Comparing integers is ten times
+as fast as `in`.
+"""
 
 
 def parse_ipv4(text: str) -> str:
     """Return the IPv4 address in canonical text: four decimal numbers.
 
     Raises:
-        InvalidAddress: the text is something else, or has leading zeros, whitespace, a port or a prefix length.
+        InvalidAddress: the text is something else, or has leading zeros, whitespace, a port or a prefix
+            length.
     """
     try:
         address = IPv4Address(text)  # refuses leading zeros and numbers over 255
@@ -125,7 +131,8 @@ def parse_ipv4(text: str) -> str:
         address = None
     if address is None or not _IPV4_TEXT.fullmatch(text):
         raise InvalidAddress(
-            f"`{shown(text)}` is not an IPv4 address. Give four numbers from 0 to 255 with dots, without leading zeros."
+            f"`{shown(text)}` is not an IPv4 address. Give four numbers from 0 to 255 with dots, without "
+            "leading zeros."
         )
     return str(address)
 
@@ -134,7 +141,8 @@ def parse_ipv6(text: str) -> str:
     """Return the IPv6 address in canonical text (RFC 5952).
 
     Raises:
-        InvalidAddress: the text is something else, or has a zone id (`%eth0`), brackets, whitespace or a prefix length.
+        InvalidAddress: the text is something else, or has a zone id (`%eth0`), brackets, whitespace or a
+            prefix length.
     """
     if "%" in text:
         raise InvalidAddress(
@@ -146,7 +154,8 @@ def parse_ipv6(text: str) -> str:
         address = None
     if address is None or not _IPV6_TEXT.fullmatch(text):
         raise InvalidAddress(
-            f"`{shown(text)}` is not an IPv6 address. Give one such as 2001:4860:4860::8888, without brackets."
+            f"`{shown(text)}` is not an IPv6 address. Give one such as 2001:4860:4860::8888, without "
+            "brackets."
         )
     return str(address)
 
@@ -160,8 +169,9 @@ def address_record_type(address: str) -> str:
 def not_public_reason(address: str) -> str | None:
     """Return why a canonical address is not public, as a message for users; None if the address is public.
 
-    The blocks of `SPECIAL_BLOCKS` without `public` are not public, and neither are IPv6 addresses outside 2000::/3. In 64:ff9b::/96 the
-    embedded IPv4 address decides (RFC 6052, section 3.1). Not checked: that the address is announced, or that a nameserver answers there.
+    The blocks of `SPECIAL_BLOCKS` without `public` are not public, and neither are IPv6 addresses outside
+    2000::/3. In 64:ff9b::/96 the embedded IPv4 address decides (RFC 6052, section 3.1). Not checked: that the
+    address is announced, or that a nameserver answers there.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address) and parsed in _NAT64:
@@ -172,7 +182,10 @@ def not_public_reason(address: str) -> str | None:
         if number & mask == first:
             if block.public:
                 return None
-            return f"{address} is in {block.network} ({block.meaning}), which can't be reached from everywhere. Give a public address."
+            return (
+                f"{address} is in {block.network} ({block.meaning}), which can't be reached from "
+                "everywhere. Give a public address."
+            )
     if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
         return (
             f"{address} is outside {_GLOBAL_UNICAST}, the only public IPv6 addresses. Give a public address."

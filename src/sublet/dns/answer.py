@@ -1,7 +1,8 @@
 """Make the built-in name server's response from a query and a view of the zones (rules; no network).
 
-The server is only authoritative, and its zones are unsigned (no RRSIG, no NSEC). Not supported: DNAME, zone transfers, cookies, TSIG keys,
-and wildcards that own NS records, which RFC 4592, section 4.2, leaves undefined. Such a wildcard creates no records.
+The server is only authoritative, and its zones are unsigned (no RRSIG, no NSEC). Not supported: DNAME, zone
+transfers, cookies, TSIG keys, and wildcards that own NS records, which RFC 4592, section 4.2, leaves
+undefined. Such a wildcard creates no records.
 """
 
 import struct
@@ -34,8 +35,9 @@ _RRsets = dict[int, RRset]
 def refusal_rcode(query: Query) -> dns.rcode.Rcode | None:
     """Return the rcode that refuses a query before its zone is read, or None.
 
-    The checks are in this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1), FORMERR (not exactly one
-    question, RFC 9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3), REFUSED (another class than IN; AXFR or IXFR).
+    The checks are in this order: NOTAUTH (the query is signed, and we have no keys: RFC 8945, section 5.2.1),
+    FORMERR (not exactly one question, RFC 9619), BADVERS (EDNS version above 0, RFC 6891, section 6.1.3),
+    REFUSED (another class than IN; AXFR or IXFR).
     """
     if query.tsig_reply:
         return dns.rcode.NOTAUTH
@@ -51,18 +53,23 @@ def refusal_rcode(query: Query) -> dns.rcode.Rcode | None:
 def answer(query: Query, views: Mapping[str, ZoneView], *, over_tcp: bool = False) -> Response:
     """Return the authoritative response to a query, small enough for its transport.
 
-    `views` has, by name, the view of the query name and the views of the targets of its aliases. A query name without a view is in no zone
-    of ours, and gets REFUSED. A UDP response has at most the size that the client announced (512 bytes without EDNS), and at most
-    `UDP_PAYLOAD_BYTES`. If the required records don't fit, the response has TC and no records, and the client repeats its query over TCP.
+    `views` has, by name, the view of the query name and the views of the targets of its aliases. A query name
+    without a view is in no zone of ours, and gets REFUSED. A UDP response has at most the size that the
+    client announced (512 bytes without EDNS), and at most `UDP_PAYLOAD_BYTES`. If the required records don't
+    fit, the response has TC and no records, and the client repeats its query over TCP.
 
-    - A name at or below a delegation gets the referral of the highest delegation (RFC 1034, section 4.3.2), with DS records if DO is set
-      (RFC 4035, section 3.1.4), and with glue. Glue at or below the delegated name is required (RFC 9471). A DS query at the delegation
-      gets an authoritative answer (RFC 4035, section 3.1.4.1), also at the apex of a zone below another zone of ours.
-    - The response follows aliases. The rcode is about the last target (RFC 6604, section 3), AA is about the query name.
-    - NXDOMAIN and NODATA responses have the SOA record with the TTL of the negative answer (RFC 2308, section 3).
+    - A name at or below a delegation gets the referral of the highest delegation (RFC 1034, section 4.3.2),
+      with DS records if DO is set (RFC 4035, section 3.1.4), and with glue. Glue at or below the delegated
+      name is required (RFC 9471). A DS query at the delegation gets an authoritative answer (RFC 4035,
+      section 3.1.4.1), also at the apex of a zone below another zone of ours.
+    - The response follows aliases. The rcode is about the last target (RFC 6604, section 3), AA is about the
+      query name.
+    - NXDOMAIN and NODATA responses have the SOA record with the TTL of the negative answer (RFC 2308, section
+      3).
     - Wildcards follow RFC 4592. ANY gives one of the RRsets (RFC 8482, section 4.1).
 
-    Not checked: that each view is the view of its name. Raises dnspython's errors if a record of a view can't be parsed.
+    Not checked: that each view is the view of its name. Raises dnspython's errors if a record of a view can't
+    be parsed.
     """
     rcode = refusal_rcode(query)
     if rcode is not None:
@@ -100,7 +107,8 @@ def _follow(views: Mapping[str, ZoneView], content: Content, query: Query) -> Co
 
 
 def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | None:
-    """Return the content that answers a query for a name, from the name's view; None if the name isn't in the view's zone.
+    """Return the content that answers a query for a name, from the name's view; None if the name isn't in the
+    view's zone.
 
     The DS records of an apex come from the zone above.
     """
@@ -109,7 +117,8 @@ def _look_up(view: ZoneView | None, labels: Labels, query: Query) -> Content | N
         return None
     if query.rdtype == _DS and count_below == 0:
         content = _look_up(view.parent, labels, query)
-        # A referral from the zone above means that a zone between the two, on other servers, has the DS records.
+        # A referral from the zone above means that a zone between the two, on other servers, has the DS
+        # records.
         if content is not None and content.authoritative:
             return content
     return _find(view, labels, count_below, query)
@@ -143,7 +152,9 @@ def _find(view: ZoneView, labels: Labels, count_below: int, query: Query) -> Con
 
 
 def _exists(view: ZoneView, name: str) -> bool:
-    """True if the name, or a name below it, owns a record: empty non-terminals exist (RFC 9499, section 7)."""
+    """True if the name, or a name below it, owns a record: empty non-terminals exist
+    (RFC 9499, section 7).
+    """
     return (
         name == view.apex.zone
         or name in view.existing
@@ -155,7 +166,8 @@ def _exists(view: ZoneView, name: str) -> bool:
 def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRsets:
     """Return the RRsets that are stored at the name `at` (default: `owner`), by type.
 
-    The owner of the returned RRsets is always `owner`: the records of a wildcard answer for another name (RFC 4592).
+    The owner of the returned RRsets is always `owner`: the records of a wildcard answer for another name (RFC
+    4592).
     """
     name = name_of(owner) if at is None else at
     records: Iterable[Record] = view.records.get(name, ())
@@ -176,7 +188,10 @@ def _rrsets_at(view: ZoneView, owner: Labels, *, at: str | None = None) -> _RRse
 
 
 def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
-    """Return two RRsets as one, without duplicates, with the lower TTL (RFC 2181, section 5). Of two CNAME records keep the last."""
+    """Return two RRsets as one, without duplicates, with the lower TTL (RFC 2181, section 5).
+
+    Of two CNAME records keep the last.
+    """
     if before is None:
         return added
     ttl_seconds = min(before.ttl_seconds, added.ttl_seconds)
@@ -189,7 +204,9 @@ def _merge_rrsets(before: RRset | None, added: RRset) -> RRset:
 
 
 def _from_rrsets(view: ZoneView, rrsets: _RRsets, rdtype: int) -> Content:
-    """Return the answer for an existing name with these RRsets: the RRset of the type, an alias, or NODATA."""
+    """Return the answer for an existing name with these RRsets: the RRset of the
+    type, an alias, or NODATA.
+    """
     if rdtype == _ANY and rrsets:
         return Content(answer=(next(iter(rrsets.values())),))
     found = rrsets.get(rdtype) or rrsets.get(_CNAME)

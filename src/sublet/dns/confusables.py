@@ -1,7 +1,7 @@
 """The confusable characters of UTS 39 that a label may have. tools/make-confusables writes this file.
 
-Source: confusables.txt of Unicode 16.0.0, dated 2024-08-14, 23:39:57 GMT. © 2024 Unicode®, Inc. The Unicode License v3 of the table is in
-confusables-license.txt.
+Source: confusables.txt of Unicode 16.0.0, dated 2024-08-14, 23:39:57 GMT. © 2024 Unicode®, Inc. The Unicode
+License v3 of the table is in confusables-license.txt.
 """
 
 VERSION = "16.0.0"
@@ -130,5 +130,6 @@ aa23=aa56 ab51=1e43 1039a=12038 1043a=a79b 10486=104a0 1099e=132f9 11434+11442+1
 11aeb+11aeb=11aed 11aeb+11aeb+11aef=11aee 11af3+11aef=11af4 11af3+11af3=11af6 11af3+11af3+11aef=11af7
 11af3+11af3+11af0=11af8 11af3+11af0=11af5 11caa=11cb2
 """
-"""Entries `prototype=character,…`: a prototype, and the characters that look like it. All are code points in hexadecimal. `+` joins the
-code points of a prototype."""
+"""Entries `prototype=character,…`: a prototype, and the characters that look like it. All are code points in
+hexadecimal. `+` joins the code points of a prototype.
+"""

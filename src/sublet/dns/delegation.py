@@ -18,7 +18,9 @@ from sublet.errors import FieldError
 DS_RECORDS_MAX: Final = 8
 
 CHECKED_MAX: Final = 64
-"""The maximum number of nameservers, and of DS records, that are checked one by one. Longer lists are refused anyway."""
+"""The maximum number of nameservers, and of DS records, that are checked one by one. Longer lists are refused
+anyway.
+"""
 
 GLUE_ENTRIES_MAX: Final = 104
 """The maximum number of glue entries in a request: eight for each of 13 nameservers."""
@@ -29,7 +31,10 @@ GLUE_ADDRESSES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Nameservers:
-    """The valid nameservers with their index in the request. `all_valid` is True if no nameserver was refused."""
+    """The valid nameservers with their index in the request.
+
+    `all_valid` is True if no nameserver was refused.
+    """
 
     index_by_host: Mapping[str, int]
     all_valid: bool
@@ -44,15 +49,19 @@ def check_delegation(
     nameservers_min: int,
     nameservers_max: int,
 ) -> tuple[Delegation, tuple[FieldError, ...]]:
-    """Return the delegation of the canonical name `owner` in canonical form, and all errors. Use the delegation only if there are no errors.
+    """Return the delegation of the canonical name `owner` in canonical form, and all errors.
 
-    Nameservers and DS records keep their order. Glue has the order of the nameservers. Equal glue and equal DS records are merged. A
-    host has several glue entries if it has several addresses of an IP version. `nameservers_min` doesn't apply to an empty list.
+    Use the delegation only if there are no errors.
 
-    The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`, `too_many_nameservers`,
-    `too_few_nameservers`), glue (`nameserver_invalid` for its host, `glue_not_allowed`, `glue_invalid`, `glue_not_public`,
-    `glue_required`), DS records (`ds_invalid`, `too_many_ds_records`, `ds_without_nameservers`). Not checked: cycles
-    (`find_nameserver_cycle`), and the hosts' records in the DNS.
+    Nameservers and DS records keep their order. Glue has the order of the nameservers. Equal glue and equal
+    DS records are merged. A host has several glue entries if it has several addresses of an IP version.
+    `nameservers_min` doesn't apply to an empty list.
+
+    The errors are in this order: nameservers (`nameserver_invalid`, `nameserver_duplicate`,
+    `too_many_nameservers`, `too_few_nameservers`), glue (`nameserver_invalid` for its host,
+    `glue_not_allowed`, `glue_invalid`, `glue_not_public`, `glue_required`), DS records (`ds_invalid`,
+    `too_many_ds_records`, `ds_without_nameservers`). Not checked: cycles (`find_nameserver_cycle`), and the
+    hosts' records in the DNS.
     """
     errors: list[FieldError] = []
     named = _check_nameservers(nameservers, errors)
@@ -69,7 +78,8 @@ def check_delegation(
             FieldError(
                 "nameservers",
                 "too_few_nameservers",
-                f"{counted(len(nameservers), 'nameserver')} {'is' if len(nameservers) == 1 else 'are'} too few. Give at least {nameservers_min}, or none.",
+                f"{counted(len(nameservers), 'nameserver')} {'is' if len(nameservers) == 1 else 'are'} too "
+                f"few. Give at least {nameservers_min}, or none.",
             )
         )
     entries = _check_glue(owner, named, glue, errors)
@@ -86,7 +96,8 @@ def check_delegation(
 
 
 def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
-    """Return warnings about valid values that may harm the registrant (RFC 2182, sections 3.1 and 5; RFC 3901; `ds.ds_warnings`).
+    """Return warnings about valid values that may harm the registrant (RFC 2182, sections 3.1 and 5; RFC
+    3901; `ds.ds_warnings`).
 
     Not checked: the addresses of nameservers outside the delegated name.
     """
@@ -107,7 +118,8 @@ def delegation_warnings(delegation: Delegation) -> tuple[str, ...]:
         if len(hosts) > 1 and len({place.version for place in places}) == len(places):
             where = " and ".join(sorted(str(place) for place in places))
             warnings.append(
-                f"All nameservers are in one network ({where}): if it fails, the name fails. Add one in another network."
+                f"All nameservers are in one network ({where}): if it fails, the name fails. Add one in "
+                "another network."
             )
         if not any(entry.ipv4 for entry in delegation.glue):
             warnings.append("No nameserver has an IPv4 address: resolvers without IPv6 can't find the name.")
@@ -133,7 +145,9 @@ def valid_hosts(nameservers: Sequence[str]) -> set[str]:
 
 
 def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Delegation:
-    """Return a delegation without these nameservers and their glue, and without DS records if no nameserver is left."""
+    """Return a delegation without these nameservers and their glue, and without DS records if no nameserver
+    is left.
+    """
     nameservers = tuple(host for host in delegation.nameservers if host not in hosts)
     return Delegation(
         nameservers,
@@ -145,15 +159,16 @@ def without_nameservers(delegation: Delegation, hosts: Collection[str]) -> Deleg
 def find_nameserver_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...] | None:
-    """Return a cycle of names that would resolve only through each other if `owner` had these nameservers, or None.
+    """Return a cycle of names that would resolve only through each other if `owner` had these nameservers, or
+    None.
 
-    `registered` maps the other delegated names of the registry to their nameservers. All names are canonical. A name resolves if one of
-    its nameservers does. A nameserver resolves if it is at or below the name that it serves (by glue), outside all registered names, or
-    at or below a registered name that resolves without `owner`. Registered names without nameservers are not delegated, so no cycle goes through
-    them.
+    `registered` maps the other delegated names of the registry to their nameservers. All names are canonical.
+    A name resolves if one of its nameservers does. A nameserver resolves if it is at or below the name that
+    it serves (by glue), outside all registered names, or at or below a registered name that resolves without
+    `owner`. Registered names without nameservers are not delegated, so no cycle goes through them.
 
-    The cycle starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not checked: cycles through names
-    outside the registry.
+    The cycle starts with `owner` and ends with the repeated name: `("a.test", "b.test", "a.test")`. Not
+    checked: cycles through names outside the registry.
     """
     seen = {owner}
     came_from: dict[str, str] = {}
@@ -185,7 +200,9 @@ def find_nameserver_cycle(
 def _first_cycle(
     owner: str, nameservers: Sequence[str], registered: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return a cycle if no nameserver leads back to `owner`: from each name to the registered name at or above its first nameserver."""
+    """Return a cycle if no nameserver leads back to `owner`: from each name to the registered name at or
+    above its first nameserver.
+    """
     chain = [owner]
     while True:
         hosts = nameservers if chain[-1] == owner else registered[chain[-1]]
@@ -245,7 +262,10 @@ def _check_glue(
             errors.append(FieldError("glue", "glue_invalid", message))
     for host, index in named.index_by_host.items():
         if is_at_or_below(host, owner) and host not in addresses:
-            message = f"`{host}` is inside `{owner}`, so resolvers need its address to find it. Give its public IPv4 or IPv6 address as glue."
+            message = (
+                f"`{host}` is inside `{owner}`, so resolvers need its address to find it. Give its public "
+                "IPv4 or IPv6 address as glue."
+            )
             errors.append(FieldError(f"nameservers[{index}]", "glue_required", message))
     return tuple(
         GlueEntry(host, ipv4, ipv6)
@@ -265,7 +285,10 @@ def _check_glue_host(
         errors.append(FieldError(f"{field}.host", "nameserver_invalid", str(error)))
         return None
     if not is_at_or_below(host, owner):
-        message = f"`{host}` is outside `{owner}`, so its addresses are published with its own name. Remove this entry."
+        message = (
+            f"`{host}` is outside `{owner}`, so its addresses are published with its own name. Remove this "
+            "entry."
+        )
     elif host not in named.index_by_host and named.all_valid:
         message = f"`{host}` is not one of the nameservers. Remove this entry, or add the nameserver."
     else:  # the host is one of the nameservers, or may be meant by a refused one
@@ -293,7 +316,10 @@ def _check_addresses(text: str | None, version: int, field: str, errors: list[Fi
 def _check_ds_records(
     owner: str, ds_records: Sequence[DsLike], errors: list[FieldError]
 ) -> tuple[DsRecord, ...]:
-    """Return the valid DS records. Equal records (key tag, algorithm, digest type and digest) count once, also against the maximum."""
+    """Return the valid DS records.
+
+    Equal records (key tag, algorithm, digest type and digest) count once, also against the maximum.
+    """
     records: dict[DsRecord, None] = {}
     invalid_count = 0
     for index, ds_record in enumerate(ds_records[:CHECKED_MAX]):

@@ -47,9 +47,11 @@ SHOWN_MAX = 8
 def describe_difference(
     name: str, desired: Iterable[Record], served: Iterable[Record], *, is_delegation: bool = True
 ) -> str | None:
-    """Return sentences about the missing, extra and different records in `served`; None if `desired` and `served` are equal.
+    """Return sentences about the missing, extra and different records in `served`; None if `desired` and
+    `served` are equal.
 
-    All are records of `name`: a delegation (NS and DS at the name, glue at or below it), or else any. Values are compared in wire form.
+    All are records of `name`: a delegation (NS and DS at the name, glue at or below it), or else any. Values
+    are compared in wire form.
     """
     wanted, found = _by_value(desired), _by_value(served)
     missing = [wanted[key] for key in wanted if key not in found]
@@ -69,7 +71,10 @@ def describe_difference(
 
 
 def served_delegation(name: str, records: Sequence[Record]) -> Delegation:
-    """Return the served records of a name as a delegation with sorted glue. Not checked: that the delegation is valid."""
+    """Return the served records of a name as a delegation with sorted glue.
+
+    Not checked: that the delegation is valid.
+    """
     glue: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
         if record.type in ("A", "AAAA"):
@@ -112,7 +117,10 @@ def _listed(records: Sequence[Record], *, is_delegation: bool) -> str:
 
 
 def _other_ttls(pairs: Iterable[tuple[Record, Record]], *, is_delegation: bool) -> list[str]:
-    """Return a sentence for each kind of record whose TTL differs. All records of an RRset have the same TTL (RFC 2181, section 5.2)."""
+    """Return a sentence for each kind of record whose TTL differs.
+
+    All records of an RRset have the same TTL (RFC 2181, section 5.2).
+    """
     found = {
         (_kind(wanted, is_delegation=is_delegation), served.ttl_seconds, wanted.ttl_seconds)
         for wanted, served in pairs

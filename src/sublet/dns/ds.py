@@ -59,7 +59,10 @@ _FORMS: Final = (
 
 
 class InvalidDs(ValueError):  # noqa: N818 - named like the classes in sublet.errors
-    """The input is not a usable DS record. `str()` is a message for users, `member` is the wrong field of an object, or None."""
+    """The input is not a usable DS record.
+
+    `str()` is a message for users, `member` is the wrong field of an object, or None.
+    """
 
     def __init__(self, message: str, member: str | None = None) -> None:
         super().__init__(message)
@@ -69,13 +72,15 @@ class InvalidDs(ValueError):  # noqa: N818 - named like the classes in sublet.er
 def parse_ds(owner: str, form: DsLike) -> DsRecord:
     """Return the DS record of the canonical name `owner` that a user sent in one of the forms.
 
-    The form is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the name, TTL, class and type in
-    front, comments, parentheses, and spaces in the digest or key. The TTL is in seconds or has units (`1h30m`), before or after the class. A DNSKEY gives its SHA-256 DS (RFC 4034, section 5.1.4). Not checked:
-    that the zone is signed with the key, and that the key is a point on its curve.
+    The form is a DS or a DNSKEY, as an object or as zone-file text (`2371 13 2 684a…`). Text may have the
+    name, TTL, class and type in front, comments, parentheses, and spaces in the digest or key. The TTL is in
+    seconds or has units (`1h30m`), before or after the class. A DNSKEY gives its SHA-256 DS (RFC 4034,
+    section 5.1.4). Not checked: that the zone is signed with the key, and that the key is a point on its
+    curve.
 
     Raises:
-        InvalidDs: the first of these problems. Text: too long, another name in front, neither form. DNSKEY: protocol, flags,
-            algorithm, key. DS: key tag, algorithm, digest type, digest.
+        InvalidDs: the first of these problems. Text: too long, another name in front, neither form. DNSKEY:
+            protocol, flags, algorithm, key. DS: key tag, algorithm, digest type, digest.
     """
     if isinstance(form, str):
         return _from_text(owner, form)
@@ -87,9 +92,10 @@ def parse_ds(owner: str, form: DsLike) -> DsRecord:
 def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     """Return warnings about valid DS records that may harm the registrant (RFC 9904; RFC 4035, section 2.2).
 
-    A validator that supports none of a name's DS records treats the name as unsigned (RFC 4035, section 5.2). Some validators don't support
-    ED448 or SHA-384. So there is a warning if all records use ED448, and another one if all records use SHA-384. Not checked:
-    several records that each use one of the two, and that the zone is signed.
+    A validator that supports none of a name's DS records treats the name as unsigned (RFC 4035, section 5.2).
+    Some validators don't support ED448 or SHA-384. So there is a warning if all records use ED448, and
+    another one if all records use SHA-384. Not checked: several records that each use one of the two, and
+    that the zone is signed.
     """
     algorithms = sorted({each.algorithm for each in ds_records})
     digest_types = {each.digest_type for each in ds_records}
@@ -101,18 +107,21 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
         )
     if _RSASHA512 in algorithms:
         warnings.append(
-            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for signing. "
+            "A DS record is for a key of algorithm 10 (RSASHA512), which RFC 9904 advises against for "
+            "signing. "
             "Use 13 (ECDSAP256SHA256) or 8 (RSASHA256)."
         )
     if digest_types == {SHA384}:
         warnings.append(
-            "All DS records have digests of type 4 (SHA-384). Validators without SHA-384 treat the name as unsigned "
+            "All DS records have digests of type 4 (SHA-384). Validators without SHA-384 treat the name as "
+            "unsigned "
             "(RFC 9904). Add DS records of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
         named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
         warnings.append(
-            f"The DS records are for keys of several algorithms, {named}: the zone must be signed with each of them "
+            f"The DS records are for keys of several algorithms, {named}: the zone must be signed with "
+            "each of them "
             "(RFC 4035, section 2.2). After a change of the algorithm remove the old DS records."
         )
     return tuple(warnings)
@@ -121,7 +130,8 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
 def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
     """Return a warning for each DNSKEY without the SEP flag.
 
-    `forms` are DS records and DNSKEYs of the canonical name `owner`. DS records, which don't show the flag, and invalid ones are skipped.
+    `forms` are DS records and DNSKEYs of the canonical name `owner`. DS records, which don't show the flag,
+    and invalid ones are skipped.
     """
     warnings = []
     for each in forms:
@@ -129,7 +139,8 @@ def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
             key = _read_text(owner, each) if isinstance(each, str) else each
             if isinstance(key, Dnskey) and not key.flags & _SEP_FLAG:
                 warnings.append(
-                    f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags {key.flags}, without the SEP flag "
+                    f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags "
+                    f"{key.flags}, without the SEP flag "
                     "(RFC 4034, section 2.1.1). Normally the DS record belongs to the key with the flags 257."
                 )
         except InvalidDs:
@@ -138,7 +149,10 @@ def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
 
 
 def key_tag(rdata: bytes) -> int:
-    """Return the key tag of a DNSKEY's rdata (RFC 4034, appendix B). Algorithm 1 has another formula, and is refused anyway."""
+    """Return the key tag of a DNSKEY's rdata (RFC 4034, appendix B).
+
+    Algorithm 1 has another formula, and is refused anyway.
+    """
     total = sum(octet if index % 2 else octet << 8 for index, octet in enumerate(rdata))
     return (total + (total >> 16 & 0xFFFF)) & 0xFFFF
 
@@ -162,7 +176,8 @@ def _from_ds(ds: DsRecord) -> DsRecord:
         raise InvalidDs(f"{reason}. Use 2 (SHA-256) or 4 (SHA-384).", "digest_type")
     if not _HEX.fullmatch(ds.digest) or len(ds.digest) != 2 * octets:
         raise InvalidDs(
-            f"A digest of type {ds.digest_type} has {2 * octets} hexadecimal digits, but this digest does not. Check that the digest is complete.",
+            f"A digest of type {ds.digest_type} has {2 * octets} hexadecimal digits, but this digest does "
+            "not. Check that the digest is complete.",
             "digest",
         )
     return DsRecord(ds.key_tag, ds.algorithm, ds.digest_type, ds.digest.lower())
@@ -216,19 +231,23 @@ def _public_key(dnskey: Dnskey) -> bytes:
     if octets is None:
         if _rsa_modulus_octets(key) not in _RSA_MODULUS_OCTETS:
             raise InvalidDs(
-                f"The public key is not an RSA key of 1024 to 4096 bits. Check the key, or use another key for {name}.",
+                "The public key is not an RSA key of 1024 to 4096 bits. Check the key, or use another key "
+                f"for {name}.",
                 "public_key",
             )
     elif len(key) != octets:
         raise InvalidDs(
-            f"A public key of {name} has {octets} octets, but this key has {len(key)}. Check that the key is complete.",
+            f"A public key of {name} has {octets} octets, but this key has {len(key)}. Check that the key "
+            "is complete.",
             "public_key",
         )
     return key
 
 
 def _rsa_modulus_octets(key: bytes) -> int:
-    """Return the length of the modulus of an RSA key in the form of RFC 3110, section 2; 0 if the key is not in this form."""
+    """Return the length of the modulus of an RSA key in the form of RFC 3110, section 2; 0 if the key is not
+    in this form.
+    """
     if len(key) < 3:
         return 0
     start, exponent_octets = (1, key[0]) if key[0] else (3, int.from_bytes(key[1:3], "big"))
@@ -250,7 +269,8 @@ def _from_text(owner: str, text: str) -> DsRecord:
 def _read_text(owner: str, text: str) -> DsRecord | Dnskey:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise InvalidDs(
-            f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each entry."
+            f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each "
+            "entry."
         )
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _split_type(owner, words)
@@ -266,7 +286,10 @@ def _read_text(owner: str, text: str) -> DsRecord | Dnskey:
 
 
 def _split_type(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the type, and the words after `[name] [TTL] [class] type` or `[name] [class] [TTL] type`. Without a type, return None and all words."""
+    """Return the type, and the words after `[name] [TTL] [class] type` or `[name] [class] [TTL] type`.
+
+    Without a type, return None and all words.
+    """
     kinds = [index for index, word in enumerate(words[:4]) if word.upper() in ("DS", "DNSKEY")]
     if not kinds:
         return None, words

@@ -1,7 +1,8 @@
 """Find labels that look alike, by their skeletons, and labels that mix scripts (UTS 39, sections 4 and 5.2).
 
-Two labels look alike if their skeletons are equal. Skeletons are only compared, never shown. Not implemented: the reordering of
-bidiSkeleton, which IDNA's rule for right-to-left labels (RFC 5893) makes mostly unnecessary.
+Two labels look alike if their skeletons are equal. Skeletons are only compared, never shown. Not implemented:
+the reordering of bidiSkeleton, which IDNA's rule for right-to-left labels (RFC 5893) makes mostly
+unnecessary.
 """
 
 import re
@@ -14,7 +15,9 @@ from sublet.dns.confusables import TABLE
 from sublet.dns.names import RESERVED_LABELS, is_idn, to_unicode
 
 _JOINERS = (0x200C, 0x200D)
-"""The characters of Default_Ignorable_Code_Point that labels may have (RFC 5892, appendix A). Skeletons omit them."""
+"""The characters of Default_Ignorable_Code_Point that labels may have (RFC 5892, appendix A). Skeletons omit
+them.
+"""
 
 _COMBINED = {
     "Latn": {"Hanb", "Jpan", "Kore"},
@@ -24,7 +27,9 @@ _COMBINED = {
     "Kana": {"Jpan"},
     "Hang": {"Kore"},
 }
-"""The combinations of scripts that a label may have: Latin and Han with Bopomofo, with both Kana, or with Hangul. Codes of ISO 15924."""
+"""The combinations of scripts that a label may have: Latin and Han with Bopomofo, with both Kana, or with
+Hangul. Codes of ISO 15924.
+"""
 
 
 @cache
@@ -47,15 +52,19 @@ def skeleton(label: str) -> str:
 
 
 def stored_skeleton(label: str) -> str | None:
-    """Return the skeleton to store with a name; None if the skeleton equals the label, which is so for most ASCII labels."""
+    """Return the skeleton to store with a name; None if the skeleton equals the label, which is so for most
+    ASCII labels.
+    """
     found = skeleton(label)
     return found if found != label else None
 
 
 def mixes_scripts(label: str) -> bool:
-    """True if a canonical label mixes scripts, other than in a combination that the level "Highly Restrictive" allows (UTS 39, section 5.2).
+    """True if a canonical label mixes scripts, other than in a combination that the level "Highly
+    Restrictive" allows (UTS 39, section 5.2).
 
-    Common characters (digits, hyphens, most marks) don't count. Not checked: that a script is recommended for identifiers.
+    Common characters (digits, hyphens, most marks) don't count. Not checked: that a script is recommended for
+    identifiers.
     """
     shared: set[str] | None = None
     for char in to_unicode(label):
@@ -67,7 +76,9 @@ def mixes_scripts(label: str) -> bool:
 
 
 def looks_reserved(label_skeleton: str) -> bool:
-    """True if this skeleton is the skeleton of a label that is reserved under all platform domains (`is_reserved`)."""
+    """True if this skeleton is the skeleton of a label that is reserved under all platform domains
+    (`is_reserved`).
+    """
     reserved, nameserver = _reserved()
     return label_skeleton in reserved or nameserver.fullmatch(label_skeleton) is not None
 

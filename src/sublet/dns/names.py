@@ -1,7 +1,7 @@
 """Parse labels and host names, in all the forms that people may type, into the canonical form.
 
-In all of Sublet the canonical form is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot. All names in DNS messages
-come from one of the three parsers in this file.
+In all of Sublet the canonical form is lower-case A-labels (RFC 5890, section 2.3.2.1) without the final dot.
+All names in DNS messages come from one of the three parsers in this file.
 """
 
 import ipaddress
@@ -14,7 +14,9 @@ INPUT_CHARACTERS_MAX: Final = 1000
 """The maximum length of a text. Longer texts are refused before IDNA, whose work grows with the length."""
 
 NAME_OCTETS_MAX: Final = 253
-"""The maximum length of a name in text without the final dot: 255 octets on the wire (RFC 1035, section 3.1)."""
+"""The maximum length of a name in text without the final dot: 255 octets on the wire
+(RFC 1035, section 3.1).
+"""
 
 LABEL_OCTETS_MAX: Final = 63
 """The maximum length of a label (RFC 1035, section 2.3.4)."""
@@ -68,7 +70,9 @@ _TRUSTED_LABELS: Final = frozenset(
 """People trust these names as the platform domain's own, and sign in, pay or ask for help under them."""
 
 RESERVED_LABELS: Final = _RFC_2142_MAILBOXES | _PROTOCOL_LABELS | _TRUSTED_LABELS
-"""The labels that `is_reserved` reserves, except `ns` with digits, and labels with hyphens in places 3 and 4."""
+"""The labels that `is_reserved` reserves, except `ns` with digits, and labels with
+hyphens in places 3 and 4.
+"""
 
 
 class InvalidName(ValueError):  # noqa: N818 - named like the classes in sublet.errors
@@ -76,7 +80,9 @@ class InvalidName(ValueError):  # noqa: N818 - named like the classes in sublet.
 
 
 def shown(text: str) -> str:
-    """Return a text in a form for messages: at most 80 characters, with the code points of unprintable characters."""
+    """Return a text in a form for messages: at most 80 characters, with the code points of unprintable
+    characters.
+    """
     visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
     return visible if len(visible) <= 80 else visible[:79] + "…"
 
@@ -84,12 +90,14 @@ def shown(text: str) -> str:
 def parse_label(text: str) -> str:
     """Return a label as a canonical A-label.
 
-    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not checked: the minimum length, and
-    that the label isn't reserved (`is_reserved`, also for hyphens in places 3 and 4).
+    Applies IDNA 2008 (RFC 5891) after the non-transitional mapping of UTS 46, with the STD 3 rules. Not
+    checked: the minimum length, and that the label isn't reserved (`is_reserved`, also for hyphens in places
+    3 and 4).
 
     Raises:
-        InvalidName: a dot, empty, over 1,000 characters, a character that no name has, only invisible characters, a hyphen at an end,
-            over 63 octets, refused by IDNA, an `xn--` label that is not the encoding of a U-label.
+        InvalidName: a dot, empty, over 1,000 characters, a character that no name has, only invisible
+            characters, a hyphen at an end, over 63 octets, refused by IDNA, an `xn--` label that is not the
+            encoding of a U-label.
     """
     if "." in text[:INPUT_CHARACTERS_MAX]:
         raise InvalidName(f"`{shown(text)}` has a dot. Give the label alone, without the domain.")
@@ -97,10 +105,13 @@ def parse_label(text: str) -> str:
 
 
 def map_part(text: str) -> str:
-    """Return a part of a label after the mapping of UTS 46, as in `parse_label`. Not checked: that IDNA allows the part in a label.
+    """Return a part of a label after the mapping of UTS 46, as in `parse_label`.
+
+    Not checked: that IDNA allows the part in a label.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters, a dot.
+        InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters, a
+            dot.
     """
     mapped = map_text(text)
     if "." in mapped:
@@ -109,7 +120,8 @@ def map_part(text: str) -> str:
 
 
 def map_text(text: str) -> str:
-    """Return a part of a name after the mapping of UTS 46: lower case, full-width forms and ideographic dots as ASCII.
+    """Return a part of a name after the mapping of UTS 46: lower case, full-width forms and ideographic dots
+    as ASCII.
 
     Raises:
         InvalidName: empty, over 1,000 characters, a character that no name has, only invisible characters.
@@ -137,21 +149,25 @@ def parse_domain_name(text: str) -> str:
     """Return the name of a platform domain or subdomain in canonical form.
 
     Raises:
-        InvalidName: for the reasons of `parse_host_name`, or a label starts with `xn--` and is not an A-label by IDNA 2008.
+        InvalidName: for the reasons of `parse_host_name`, or a label starts with `xn--` and is not an A-label
+            by IDNA 2008.
     """
     return _parse_name(text, strict=True)
 
 
 def parse_host_name(text: str) -> str:
-    """Return the name of a nameserver in canonical form (RFC 1123, section 2.1); one final dot is accepted and removed.
+    """Return the name of a nameserver in canonical form (RFC 1123, section 2.1); one final dot is accepted
+    and removed.
 
-    Unicode text gets the mapping of UTS 46, as in `parse_label`. ASCII labels that start with `xn--` are accepted unchanged, because names
-    from before IDNA 2008, for example with emoji, exist and resolve. Not checked: that the name exists.
+    Unicode text gets the mapping of UTS 46, as in `parse_label`. ASCII labels that start with `xn--` are
+    accepted unchanged, because names from before IDNA 2008, for example with emoji, exist and resolve. Not
+    checked: that the name exists.
 
     Raises:
-        InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (such as underscore, `*`,
-            backslash, `$`, `@`, space, newline), an empty label, a hyphen at an end of a label, a label over 63 octets, refused by
-            IDNA, fewer than two labels, a last label of digits alone, over 253 octets.
+        InvalidName: empty, over 1,000 characters, an IP address, a character that no host name has (such as
+            underscore, `*`, backslash, `$`, `@`, space, newline), an empty label, a hyphen at an end of a
+            label, a label over 63 octets, refused by IDNA, fewer than two labels, a last label of digits
+            alone, over 253 octets.
     """
     return _parse_name(text, strict=False)
 
@@ -159,9 +175,10 @@ def parse_host_name(text: str) -> str:
 def is_reserved(label: str) -> bool:
     """True if a canonical label is reserved under all platform domains.
 
-    These labels are reserved: labels with a special meaning in protocols or browsers, `ns` with or without digits, the mailboxes of RFC
-    2142, labels under which people sign in or pay, and labels with hyphens in places 3 and 4 that are not A-labels (for future encodings,
-    RFC 5890, section 2.3.1). Not checked: the operator's lists.
+    These labels are reserved: labels with a special meaning in protocols or browsers, `ns` with or without
+    digits, the mailboxes of RFC 2142, labels under which people sign in or pay, and labels with hyphens in
+    places 3 and 4 that are not A-labels (for future encodings, RFC 5890, section 2.3.1). Not checked: the
+    operator's lists.
     """
     return (
         label in RESERVED_LABELS
@@ -187,12 +204,17 @@ def ancestors(name: str) -> tuple[str, ...]:
 
 
 def is_idn(label: str) -> bool:
-    """True if a canonical label starts with `xn--`. Not checked: that it is an A-label (see `parse_host_name`)."""
+    """True if a canonical label starts with `xn--`.
+
+    Not checked: that it is an A-label (see `parse_host_name`).
+    """
     return label.startswith("xn--")
 
 
 def to_unicode(name: str) -> str:
-    """Return a canonical name in Unicode: A-labels as U-labels, all other labels (fake A-labels too) unchanged."""
+    """Return a canonical name in Unicode: A-labels as U-labels, all other labels (fake A-labels too)
+    unchanged.
+    """
     return ".".join(_to_u_label(label) if is_idn(label) else label for label in name.split("."))
 
 
@@ -260,7 +282,8 @@ def _to_a_label(mapped: str, *, strict: bool) -> str:
     if mapped.isascii() and not (strict and is_idn(mapped)):
         return mapped
     try:
-        # Also refuses fake A-labels, which are not the encoding of the label that they decode to (RFC 5890, section 2.3.2.1).
+        # Also refuses fake A-labels, which are not the encoding of the label that they decode to (RFC 5890,
+        # section 2.3.2.1).
         return idna.alabel(mapped).decode("ascii")
     except ValueError as error:
         raise _refused_by_idna(mapped, error) from None

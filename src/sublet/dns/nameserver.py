@@ -1,8 +1,8 @@
 """The built-in authoritative name server, over UDP and TCP. `answer.py` makes its responses.
 
-The server is for trials and small installations; larger ones publish to a primary. It caches no zone data: each batch of queries reads the zones
-after the queries have arrived. Listen on each address of a host instead of 0.0.0.0, with which the kernel chooses the source address of
-UDP responses.
+The server is for trials and small installations; larger ones publish to a primary. It caches no zone data:
+each batch of queries reads the zones after the queries have arrived. Listen on each address of a host instead
+of 0.0.0.0, with which the kernel chooses the source address of UDP responses.
 """
 
 import asyncio
@@ -35,7 +35,9 @@ FindFollowed = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 NOTIFIES_MAX = 100
 """The maximum number of NOTIFY messages that are handled at the same time."""
 READ_SECONDS = 5.0
-"""The timeout of reading the views. At the timeout the client gets SERVFAIL; most resolvers have given up earlier."""
+"""The timeout of reading the views. At the timeout the client gets SERVFAIL; most resolvers have given up
+earlier.
+"""
 
 ALIASES_MAX = 8
 """The maximum number of CNAME records in a row that a response follows. The client asks for the rest."""
@@ -46,9 +48,10 @@ log = structlog.get_logger(__name__)
 class NameServer:
     """A name server on any number of addresses.
 
-    For the metrics, `on_answer` is called with the rcode of each response (for example "NOERROR"), and `on_limited` for each response
-    that the rate limit truncates. `on_notify` is called for each NOTIFY message about a child that `find_followed` returns. Without
-    `find_followed`, all children are followed, in one zone.
+    For the metrics, `on_answer` is called with the rcode of each response (for example "NOERROR"), and
+    `on_limited` for each response that the rate limit truncates. `on_notify` is called for each NOTIFY
+    message about a child that `find_followed` returns. Without `find_followed`, all children are followed, in
+    one zone.
     """
 
     def __init__(
@@ -71,11 +74,17 @@ class NameServer:
         self._listener = Listener(self._reply)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on an IP address over UDP and TCP, and return the port, as `Listener.start`. May be called for several addresses."""
+        """Listen on an IP address over UDP and TCP, and return the port, as `Listener.start`.
+
+        May be called for several addresses.
+        """
         return await self._listener.start(host, port)
 
     async def close(self) -> None:
-        """Stop listening, close all connections, and wait for their end. Queries in progress get no response."""
+        """Stop listening, close all connections, and wait for their end.
+
+        Queries in progress get no response.
+        """
         await self._listener.close()
         for task in self._notified:
             task.cancel()
@@ -84,9 +93,11 @@ class NameServer:
     async def _reply(
         self, wires: Sequence[bytes], hosts: Sequence[str] = (), *, over_tcp: bool
     ) -> list[bytes | None]:
-        """Return the responses to a batch of messages: None for a message that is itself a response, or shorter than a header.
+        """Return the responses to a batch of messages: None for a message that is itself a response, or
+        shorter than a header.
 
-        `hosts` are the source addresses of the messages, in the same order. Without them, and over TCP, no response is limited.
+        `hosts` are the source addresses of the messages, in the same order. Without them, and over TCP, no
+        response is limited.
         """
         if over_tcp:
             hosts = ()
@@ -110,7 +121,10 @@ class NameServer:
         return replies
 
     async def _answer_notifies(self, wires: Sequence[bytes], hosts: Sequence[str]) -> list[Response | None]:
-        """Return the response to each NOTIFY message, and start the background tasks of followed children. Return None for other messages."""
+        """Return the response to each NOTIFY message, and start the background tasks of followed children.
+
+        Return None for other messages.
+        """
         if self._on_notify is None or not any(is_notify(wire) for wire in wires):
             return [None] * len(wires)
         answers = [answer_notify(wire) if is_notify(wire) else (None, None) for wire in wires]
@@ -131,7 +145,10 @@ class NameServer:
         return responses
 
     async def _find_zones(self, children: Collection[str]) -> Mapping[str, str]:
-        """Return the zones of the followed children. If they can't be read, return none: the daily check finds the changes."""
+        """Return the zones of the followed children.
+
+        If they can't be read, return none: the daily check finds the changes.
+        """
         if self._find_followed is None:
             return dict.fromkeys(children, "")
         try:
@@ -142,14 +159,19 @@ class NameServer:
             return {}
 
     def _is_limited(self, host: str, response: Response) -> bool:
-        """Count a UDP response, and return True if it must be truncated. A response without records amplifies nothing, and isn't counted."""
+        """Count a UDP response, and return True if it must be truncated.
+
+        A response without records amplifies nothing, and isn't counted.
+        """
         now_seconds = asyncio.get_running_loop().time()
         return bool(response.about) and self._limit.count_response(
             host, response.rcode, response.about, now_seconds
         )
 
     async def _read_views(self, names: Collection[str]) -> Mapping[str, ZoneView] | None:
-        """Return the views of names and of the targets of their aliases, by name; None if the zones can't be read."""
+        """Return the views of names and of the targets of their aliases, by name; None if the zones can't be
+        read.
+        """
         views: dict[str, ZoneView] = {}
         wanted = set(names)
         try:
@@ -167,7 +189,9 @@ class NameServer:
 
 
 def _read_message(wire: bytes) -> Query | Response | None:
-    """Return the query in a message, or the response to a malformed message; None if the message gets no response."""
+    """Return the query in a message, or the response to a malformed message; None if the message gets no
+    response.
+    """
     if len(wire) < HEADER_BYTES or wire[2] & 0x80:
         return None
     if (wire[2] >> 3) & 0xF != dns.opcode.QUERY:
@@ -181,7 +205,9 @@ def _read_message(wire: bytes) -> Query | Response | None:
 
 
 def _answer_or_servfail(query: Query, views: Mapping[str, ZoneView] | None, *, over_tcp: bool) -> Response:
-    """Return the response to a query: SERVFAIL if the zones couldn't be read (`views` is None), or if answering raises."""
+    """Return the response to a query: SERVFAIL if the zones couldn't be read (`views` is None), or if
+    answering raises.
+    """
     if views is None and refusal_rcode(query) is None:
         return bare_response(query, dns.rcode.SERVFAIL)
     try:

@@ -1,4 +1,7 @@
-"""Answer NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4). Anyone may send them."""
+"""Answer NOTIFY messages about a child's CDS, CDNSKEY and CSYNC records (RFC 9859, section 4).
+
+Anyone may send them.
+"""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,9 +16,11 @@ import dns.rdatatype
 from sublet.dns.write_response import Response, header_response
 
 NOTIFIES_PER_SECOND = 20
-"""The maximum number of messages about names of one zone, and from one network, that a process handles in a second. Others are refused.
+"""The maximum number of messages about names of one zone, and from one network, that a process handles in a
+second. Others are refused.
 
-Only messages about followed names count, so messages about other names can't starve them. The daily check finds the changes of refused messages.
+Only messages about followed names count, so messages about other names can't starve them. The daily check
+finds the changes of refused messages.
 """
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
@@ -37,7 +42,9 @@ class NotifyLimit:
         self._counts: Counter[str | bytes] = Counter()
 
     def count_message(self, keys: Collection[str | bytes], at_seconds: float) -> bool:
-        """Count a message for its zone and its network, and return True if one of them has exceeded the maximum of this second."""
+        """Count a message for its zone and its network, and return True if one of them has exceeded the
+        maximum of this second.
+        """
         if self._second != int(at_seconds):
             self._second = int(at_seconds)
             self._counts.clear()
@@ -46,7 +53,9 @@ class NotifyLimit:
 
 
 def answer_notify(wire: bytes, *, is_limited: bool = False) -> tuple[Response, str | None]:
-    """Return the response to a NOTIFY request, and the name of the child to check. The name is None if the request is refused.
+    """Return the response to a NOTIFY request, and the name of the child to check.
+
+    The name is None if the request is refused.
 
     Not checked: the sender, and that the child exists.
     """

@@ -15,7 +15,8 @@ QUERY_SECONDS = 3.0
 class ParentServer:
     """A name server of a platform domain's zone. `server` is its public host name.
 
-    `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings have no address.
+    `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings have
+    no address.
     """
 
     server: str
@@ -46,7 +47,8 @@ async def query_servers(
 ) -> list[ServerAnswer]:
     """Return each server's answer for `name` below `zone`, over TCP, in the order of `servers`.
 
-    `desired` are the records that the servers should have for the name.     `empty_owners` are owners that should have no records. Each answer also contains the records that the server has at these owners. A
+    `desired` are the records that the servers should have for the name.     `empty_owners` are owners that
+    should have no records. Each answer also contains the records that the server has at these owners. A
     problem of a server becomes the `failure` of its answer, and raises nothing.
     """
 

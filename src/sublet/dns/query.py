@@ -1,4 +1,6 @@
-"""Parse queries for the built-in name server: the common form by hand, for speed, others by dnspython (RFC 1035, section 4.1)."""
+"""Parse queries for the built-in name server: the common form by hand, for speed, others by dnspython (RFC
+1035, section 4.1).
+"""
 
 import struct
 from typing import NamedTuple
@@ -14,7 +16,9 @@ from sublet.dns.wire import HEADER_BYTES
 QUERY_BYTES_MAX = 4096
 """The maximum length of a query. A name has at most 255 octets, and EDNS adds little."""
 QUERIES_AT_ONCE = 16
-"""The maximum number of queries that share one read of the zones. All other tasks wait while these queries are answered."""
+"""The maximum number of queries that share one read of the zones. All other tasks wait while these queries
+are answered.
+"""
 _NAME_BYTES_MAX = 255
 _ONE_QUESTION = b"\0\1\0\0\0\0"
 """The counts of questions, answers and authority records: 1, 0 and 0."""
@@ -26,9 +30,9 @@ _OPT_START = b"\0\0\x29"
 class Query(NamedTuple):
     """The parts of a query that its answer needs.
 
-    `question` is the question in wire form, uncompressed, in the client's upper and lower case; empty if the message has no question or
-    several. `payload_bytes` is the size that EDNS announces; None without EDNS (RFC 6891). `tsig_reply` is the TSIG record for the response
-    to a signed query.
+    `question` is the question in wire form, uncompressed, in the client's upper and lower case; empty if the
+    message has no question or several. `payload_bytes` is the size that EDNS announces; None without EDNS
+    (RFC 6891). `tsig_reply` is the TSIG record for the response to a signed query.
     """
 
     id: int
@@ -44,20 +48,26 @@ class Query(NamedTuple):
 
     @property
     def name(self) -> str:
-        r"""The query name, in the form of `ZoneView`: lower case, no final dot, unusual octets as `\ddd`, the root as ""."""
+        r"""The query name, in the form of `ZoneView`: lower case, no final dot, unusual octets as `\ddd`, the
+        root as "".
+        """
         return name_of(self.labels)
 
 
 def read_query(wire: bytes) -> Query:
     """Return the query in a message of opcode QUERY. Raises dnspython's errors if the message is malformed.
 
-    Not checked: signatures, because we have no keys, and EDNS options, because we ignore them (RFC 6891, section 6.1.2).
+    Not checked: signatures, because we have no keys, and EDNS options, because we ignore them (RFC 6891,
+    section 6.1.2).
     """
     return _parse_common(wire) or _read_by_dnspython(wire)
 
 
 def _parse_common(wire: bytes) -> Query | None:
-    """Return the query if the message has the common form: one uncompressed question, at most one OPT record. Otherwise return None."""
+    """Return the query if the message has the common form: one uncompressed question, at most one OPT record.
+
+    Otherwise return None.
+    """
     if wire[4:10] != _ONE_QUESTION:
         return None
     labels = []

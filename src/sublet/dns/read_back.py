@@ -43,7 +43,8 @@ _PAYLOAD_BYTES = 1232
 class ReadBackFailed(Exception):  # noqa: N818 - named for what the caller sees
     """The server gave no usable answer. `str()` is a sentence with its address.
 
-    `cause` is "unreachable" (no connection), "no_answer" (timeout, or the connection was closed) or "bad_response".
+    `cause` is "unreachable" (no connection), "no_answer" (timeout, or the connection was closed) or
+    "bad_response".
     """
 
     def __init__(self, sentence: str, cause: str = "bad_response") -> None:
@@ -76,24 +77,27 @@ async def read_back(
     timeout_seconds: float,
     empty_owners: Sequence[str] = (),
 ) -> Mapping[str, tuple[Record, ...]]:
-    """Return what a server serves of `zone`: the records of each name in `desired`, and of `empty_owners`, which should have none.
+    """Return what a server serves of `zone`: the records of each name in `desired`, and of `empty_owners`,
+    which should have none.
 
-    `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is `timeout_seconds`. Names are
-    in lower case without the final dot. `desired` has, by name, the records that the server should serve. The result maps each of these
-    names and each of `empty_owners` to its records:
+    `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is
+    `timeout_seconds`. Names are in lower case without the final dot. `desired` has, by name, the records that
+    the server should serve. The result maps each of these names and each of `empty_owners` to its records:
 
-    - for each name: the NS records, their hosts' A and AAAA records at or below the name (both from the referral), and the DS records. If
-      its desired records are no delegation: the records of all `PUBLISHED_TYPES` at their owners, too.
-    - for `empty_owners`: the owner's records of all `PUBLISHED_TYPES` from all sections of the responses, except records that a wildcard of
-      the zone or of `desired` creates (RFC 4592, section 3.3.1).
+    - for each name: the NS records, their hosts' A and AAAA records at or below the name (both from the
+      referral), and the DS records. If its desired records are no delegation: the records of all
+      `PUBLISHED_TYPES` at their owners, too.
+    - for `empty_owners`: the owner's records of all `PUBLISHED_TYPES` from all sections of the responses,
+      except records that a wildcard of the zone or of `desired` creates (RFC 4592, section 3.3.1).
     - for a name in both: all of these.
 
-    Not found: an address record below a name that is still delegated, because only a transfer shows that record (`compare_zone`). Wrongly
-    included: NS records of the child zone if the server has that zone, too.
+    Not found: an address record below a name that is still delegated, because only a transfer shows that
+    record (`compare_zone`). Wrongly included: NS records of the child zone if the server has that zone, too.
 
     Raises:
-        ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers another question; an rcode
-            other than NOERROR and NXDOMAIN; neither authority nor a referral for the name (the server doesn't have the zone).
+        ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers
+            another question; an rcode other than NOERROR and NXDOMAIN; neither authority nor a referral for
+            the name (the server doesn't have the zone).
     """
     questions = [_Question(name, name, "NS") for name in desired]
     questions += [more for name, records in desired.items() for more in _about_records(name, records)]
@@ -103,7 +107,8 @@ async def read_back(
         record for records in desired.values() for record in records if record.owner.startswith("*.")
     ]
     async with _connection(address, timeout_seconds) as streams:
-        # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN covers all types.
+        # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN
+        # covers all types.
         further = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, further, served)
         await _remove_wildcard(*streams, zone, empty_owners, wildcards, served)
@@ -165,7 +170,9 @@ async def _remove_wildcard(
     wildcards: Iterable[Record],
     served: dict[str, set[Record]],
 ) -> None:
-    """Remove the records that wildcards create at `empty_owners`. With them no name would ever count as removed.
+    """Remove the records that wildcards create at `empty_owners`.
+
+    With them no name would ever count as removed.
 
     `wildcards` are the desired wildcards of names. The server is asked for the zone's wildcard.
     """
@@ -185,7 +192,10 @@ async def _remove_wildcard(
 
 @asynccontextmanager
 async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection. In the block, raise connection failures and bad responses as `ReadBackFailed`."""
+    """Open a TCP connection.
+
+    In the block, raise connection failures and bad responses as `ReadBackFailed`.
+    """
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
         async with connected(address, timeout_seconds) as streams:
@@ -202,7 +212,8 @@ async def _ask_all(
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
 ) -> list[_Question]:
-    """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the name in `served`.
+    """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the
+    name in `served`.
 
     Return the questions about the types that the responses don't cover.
     """
@@ -228,8 +239,8 @@ async def _ask_all(
 def _follow_up(question: _Question, response: "_Response") -> Iterator[_Question]:
     """Yield the questions about the types that a response doesn't cover.
 
-    NXDOMAIN covers all types (RFC 8020). So does a CNAME, and a signed referral: it has the DS records, or the proof that there are none
-    (RFC 4035, section 3.1.4).
+    NXDOMAIN covers all types (RFC 8020). So does a CNAME, and a signed referral: it has the DS records, or
+    the proof that there are none (RFC 4035, section 3.1.4).
     """
     if response.rcode == dns.rcode.NXDOMAIN:
         return
@@ -257,7 +268,9 @@ def _query(query_id: int, question: _Question) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """The fields of a DNS response. `records` has one tuple per section, with the `PUBLISHED_TYPES` and SOA records only.
+    """The fields of a DNS response.
+
+    `records` has one tuple per section, with the `PUBLISHED_TYPES` and SOA records only.
 
     `types` has the record types per section. The name in `question` is in lower case with the final dot.
     """
@@ -333,10 +346,12 @@ def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
 
 
 def _has_zone(question: _Question, response: _Response) -> bool:
-    """True if the response shows that the server has the zone: an answer with authority, or a matching referral.
+    """True if the response shows that the server has the zone: an answer with authority, or a matching
+    referral.
 
-    A referral must be at the name; for all records at an owner, a referral above the owner counts too. A DS answer needs
-    authority (RFC 4035, section 3.1.4.1). A referral to the root doesn't count, because some servers send one for any name.
+    A referral must be at the name; for all records at an owner, a referral above the owner counts too. A DS
+    answer needs authority (RFC 4035, section 3.1.4.1). A referral to the root doesn't count, because some
+    servers send one for any name.
     """
     if response.has_authority:
         return True

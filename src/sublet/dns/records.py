@@ -21,10 +21,12 @@ def apex_records(apex: Apex) -> Iterator[Record]:
 
 
 def delegation_records(owner: str, delegation: Delegation, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the sorted records of a delegation of the canonical name `owner`. Without nameservers return no records.
+    """Return the sorted records of a delegation of the canonical name `owner`.
 
-    NS and DS are at `owner`, A and AAAA at the hosts with glue. `read_back` returns the same form: rdata in dnspython's presentation form
-    with absolute names.
+    Without nameservers return no records.
+
+    NS and DS are at `owner`, A and AAAA at the hosts with glue. `read_back` returns the same form: rdata in
+    dnspython's presentation form with absolute names.
     """
     if not delegation.nameservers:
         return ()
@@ -52,7 +54,10 @@ def records_of_sets(fqdn: str, record_sets: Iterable[RecordSet]) -> tuple[Record
 
 
 def sets_of_records(fqdn: str, records: Iterable[Record]) -> tuple[RecordSet, ...]:
-    """Return records at and below the registered name `fqdn` as sorted RRsets. An RRset has the TTL of its first record."""
+    """Return records at and below the registered name `fqdn` as sorted RRsets.
+
+    An RRset has the TTL of its first record.
+    """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records):
         name = record.owner.removesuffix(fqdn).removesuffix(".") or "@"

@@ -3,21 +3,28 @@
 from socket import AF_INET6, inet_pton
 
 RESPONSES_PER_SECOND = 50
-"""The maximum number of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
+"""The maximum number of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6
+network of 56 bits.
+"""
 
 _SLOT_COUNT = 65536
-"""The number of counters. A hash of network, rcode and name selects the counter, so different responses may share a limit."""
+"""The number of counters. A hash of network, rcode and name selects the counter, so different responses may
+share a limit.
+"""
 
 
 class ResponseLimit:
-    """Counts the responses of each second by network, rcode and name (`Response.about`), in constant memory."""
+    """Counts the responses of each second by network, rcode and name
+    (`Response.about`), in constant memory.
+    """
 
     def __init__(self) -> None:
         self._second = 0
         self._counts: dict[int, int] = {}
 
     def count_response(self, host: str, rcode: int, about: str, at_seconds: float) -> bool:
-        """Count a response to an IP address, and return True if its network has exceeded the limit of this second.
+        """Count a response to an IP address, and return True if its network has exceeded the limit of this
+        second.
 
         Loopback addresses have no limit, because other hosts can't forge them.
         """

@@ -1,7 +1,8 @@
 """Names, records and RRsets in the form that the built-in name server writes into responses.
 
-With dnspython's types, building these took most of the time of a response: dnspython searches RRsets for duplicates by canonical forms,
-and validates names octet by octet. Here the rdata of a record is built once and cached. dnspython parses only unusual names and types.
+With dnspython's types, building these took most of the time of a response: dnspython searches RRsets for
+duplicates by canonical forms, and validates names octet by octet. Here the rdata of a record is built once
+and cached. dnspython parses only unusual names and types.
 """
 
 import re
@@ -18,10 +19,11 @@ import dns.rdatatype
 from sublet.dns.names import NAME_OCTETS_MAX
 
 Labels = tuple[tuple[str, bytes], ...]
-r"""A name as one pair for each label, without the root: `a.Test` is `(("a.test", b"\x01a"), ("test", b"\x04Test"))`.
+r"""A name as one pair for each label, without the root: `a.Test` is `(("a.test", b"\x01a"), ("test",
+b"\x04Test"))`.
 
-The first part is the name from this label on, in the form of `ZoneView` (lower case, no final dot, unusual octets as `\ddd`). The second part
-is the label in wire form: its length and octets, in the original case.
+The first part is the name from this label on, in the form of `ZoneView` (lower case, no final dot, unusual
+octets as `\ddd`). The second part is the label in wire form: its length and octets, in the original case.
 """
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
@@ -30,7 +32,10 @@ _DIGEST_BYTES = {1: 20, 2: 32, 4: 48}
 
 
 class Rdata(NamedTuple):
-    """The rdata of a record: octets, and names that may be compressed. `canonical` is its canonical form (RFC 4034, section 6.2)."""
+    """The rdata of a record: octets, and names that may be compressed.
+
+    `canonical` is its canonical form (RFC 4034, section 6.2).
+    """
 
     rdtype: int
     parts: tuple[bytes | Labels, ...]
@@ -66,7 +71,10 @@ def _escaped(label: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def labels_of_text(text: str) -> Labels:
-    """Return the name in a text, with or without the final dot. Raises dnspython's errors if the text is not a name."""
+    """Return the name in a text, with or without the final dot.
+
+    Raises dnspython's errors if the text is not a name.
+    """
     plain = text.removesuffix(".")
     if len(plain) <= NAME_OCTETS_MAX and _PLAIN_NAME.fullmatch(plain):
         return labels_of(plain.encode("ascii").split(b"."))
@@ -80,7 +88,9 @@ def name_of(labels: Labels) -> str:
 
 @lru_cache(maxsize=4096)
 def read_rdata(type_name: str, text: str) -> Rdata:
-    """Return the rdata of a `Record`. The result is cached: most responses need the same rdata, and dnspython takes at least 50 µs.
+    """Return the rdata of a `Record`.
+
+    The result is cached: most responses need the same rdata, and dnspython takes at least 50 µs.
 
     Raises dnspython's errors if it can't parse the text.
     """
@@ -127,7 +137,8 @@ def _read_by_dnspython(type_name: str, text: str) -> Rdata:
     rdata = dns.rdata.from_text("IN", type_name, text)
     wire = rdata.to_wire()
     assert wire is not None  # noqa: S101 - None only if `file` is given
-    # Names may be compressed in the rdata of these types (RFC 1035), but not of later types (RFC 3597, section 4).
+    # Names may be compressed in the rdata of these types (RFC 1035), but not of later types (RFC 3597,
+    # section 4).
     match rdata.rdtype:
         case dns.rdatatype.NS | dns.rdatatype.CNAME | dns.rdatatype.PTR:
             parts: tuple[bytes | Labels, ...] = (_name_in(wire, 0),)

@@ -1,4 +1,6 @@
-"""Wait until the secondaries of a zone answer with a changed name, with one query loop a server for all waiting requests."""
+"""Wait until the secondaries of a zone answer with a changed name, with one query loop a server for all
+waiting requests.
+"""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -25,7 +27,8 @@ class _Awaited:
 class ServedWaiter:
     """The requests that wait until a zone's secondaries serve their changes.
 
-    The records are compared, and not the serial: a secondary of a primary that was rolled back may have a newer serial and an old zone.
+    The records are compared, and not the serial: a secondary of a primary that was rolled back may have a
+    newer serial and an old zone.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,9 @@ class ServedWaiter:
         desired: tuple[Record, ...],
         seconds: float,
     ) -> Sequence[ParentServer]:
-        """Wait at most `seconds` until each secondary among `servers` serves exactly `desired` for a name. Return those that don't.
+        """Wait at most `seconds` until each secondary among `servers` serves exactly `desired` for a name.
+
+        Return those that don't.
 
         Not checked: the primary, because the publisher reads each change back from it.
         """

@@ -8,9 +8,12 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller sees
-    """A connection could not be opened, or ended too early. `str()` is the rest of a sentence that starts with the server's name.
+    """A connection could not be opened, or ended too early.
 
-    `cause` is "unreachable" (the server accepts no connection) or "no_answer" (a timeout, or the connection was lost).
+    `str()` is the rest of a sentence that starts with the server's name.
+
+    `cause` is "unreachable" (the server accepts no connection) or "no_answer" (a timeout, or the connection
+    was lost).
     """
 
     def __init__(self, cause: str, detail: str) -> None:

@@ -10,7 +10,9 @@ from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX
 from sublet.dns.wire import HEADER_BYTES
 
 Reply = Callable[[list[bytes], list[str]], Awaitable[list[bytes | None]]]
-"""Returns the responses to a batch of messages from these source addresses. None as a response closes the connection."""
+"""Returns the responses to a batch of messages from these source addresses. None as a response closes the
+connection.
+"""
 
 IDLE_SECONDS = 10.0
 """How long a client may take to send a whole query, and to receive `_SENT_BYTES`."""
@@ -21,11 +23,15 @@ CONNECTIONS_MAX = 200
 CONNECTIONS_PER_CLIENT = 50
 """The maximum number of TCP connections of one IPv4 address or IPv6 network of 64 bits."""
 BATCH_BYTES_MAX = 1024
-"""A batch with this many octets takes no further query, because names with many labels are slow to look up."""
+"""A batch with this many octets takes no further query, because names with many
+labels are slow to look up.
+"""
 
 _READ_BYTES = 16384
 _SENT_BYTES = 2 + 65535
-"""The maximum number of octets to send before the client must have received them. The longest response fits."""
+"""The maximum number of octets to send before the client must have received them. The
+longest response fits.
+"""
 
 
 class _MalformedQuery(Exception):  # noqa: N818 - the client's error
@@ -34,7 +40,10 @@ class _MalformedQuery(Exception):  # noqa: N818 - the client's error
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """A TCP connection. `idle_since` is when it began to wait for a whole query; None while queries are answered."""
+    """A TCP connection.
+
+    `idle_since` is when it began to wait for a whole query; None while queries are answered.
+    """
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -69,7 +78,10 @@ class TcpServer:
         self._servers.clear()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection. At a limit, close the connection that has been idle longest; if all are busy, refuse the new one."""
+        """Serve a connection.
+
+        At a limit, close the connection that has been idle longest; if all are busy, refuse the new one.
+        """
         address = _address_of(writer)
         client = _client_of(address)
         in_use = [each for each in self._connections.values() if not each.writer.transport.is_closing()]
@@ -91,7 +103,9 @@ class TcpServer:
         task.add_done_callback(lambda ended: self._connections.pop(ended, None))
 
     async def _serve_connection(self, connection: _Connection) -> None:
-        """Answer queries in their order (RFC 7766) until the client leaves or stalls, a query is malformed, or `CONNECTION_SECONDS` are over."""
+        """Answer queries in their order (RFC 7766) until the client leaves or stalls, a query is malformed,
+        or `CONNECTION_SECONDS` are over.
+        """
         writer = connection.writer
         # With a limit of 0, `drain` waits until the kernel has all data, so `abort` loses none.
         writer.transport.set_write_buffer_limits(high=0)
@@ -129,7 +143,8 @@ class TcpServer:
                 sent = bytearray()
             sent += len(response).to_bytes(2, "big") + response
         await _send(writer, sent)
-        # `read` and `drain` return at once while data is buffered. Yield, so that a long pipeline doesn't block other tasks.
+        # `read` and `drain` return at once while data is buffered. Yield, so that a long pipeline doesn't
+        # block other tasks.
         await asyncio.sleep(0)
         return None not in responses
 
@@ -149,7 +164,8 @@ def _client_of(address: str) -> str:
 
 
 def _take_queries(received: bytearray, query_bytes_max: int) -> list[bytes]:
-    """Remove the next whole queries from `received`, and return them, up to `QUERIES_AT_ONCE` and `BATCH_BYTES_MAX`.
+    """Remove the next whole queries from `received`, and return them, up to `QUERIES_AT_ONCE` and
+    `BATCH_BYTES_MAX`.
 
     Raises:
         _MalformedQuery: the first query is too short or too long.

@@ -28,7 +28,9 @@ PUBLISHED_TYPES: Final = tuple(sorted({*DELEGATION_TYPES, *RECORD_TYPES}))
 
 @dataclass(frozen=True, slots=True)
 class GlueEntry:
-    """A nameserver host with one or two addresses: in a stored delegation in canonical form, in a request not checked."""
+    """A nameserver host with one or two addresses: in a stored delegation in canonical form, in a request not
+    checked.
+    """
 
     host: str
     ipv4: str | None = None
@@ -37,7 +39,9 @@ class GlueEntry:
 
 @dataclass(frozen=True, slots=True)
 class DsRecord:
-    """A DS record (RFC 4034, section 5), with the digest in hex: in a stored delegation valid and in lower case, in a request not checked."""
+    """A DS record (RFC 4034, section 5), with the digest in hex: in a stored delegation valid and in lower
+    case, in a request not checked.
+    """
 
     key_tag: int
     algorithm: int
@@ -49,8 +53,8 @@ class DsRecord:
 class Delegation:
     """The delegation of one name: nameservers in the user's order, glue, DS records.
 
-    Host names are lower-case A-labels without the final dot. Stored delegations come from `delegation.check_delegation`, so they are
-    valid.
+    Host names are lower-case A-labels without the final dot. Stored delegations come from
+    `delegation.check_delegation`, so they are valid.
     """
 
     nameservers: tuple[str, ...] = ()
@@ -62,8 +66,9 @@ class Delegation:
 class RecordSet:
     """An RRset that a registrant stores at or below a name, in canonical form (RFC 2181, section 5).
 
-    `name` is the owner relative to the registered name, in lower case: `@` for the name itself, or labels such as `www` or `*.dev`. `type`
-    is the mnemonic. `values` are sorted rdata in the presentation form of dnspython, with absolute names (with the final dot).
+    `name` is the owner relative to the registered name, in lower case: `@` for the name itself, or labels
+    such as `www` or `*.dev`. `type` is the mnemonic. `values` are sorted rdata in the presentation form of
+    dnspython, with absolute names (with the final dot).
     """
 
     name: str
@@ -84,7 +89,10 @@ class RecordSetInput:
 
 @dataclass(frozen=True, slots=True)
 class Dnskey:
-    """A DNSKEY in a request, with `public_key` in base64. The registry publishes the SHA-256 DS record of the key."""
+    """A DNSKEY in a request, with `public_key` in base64.
+
+    The registry publishes the SHA-256 DS record of the key.
+    """
 
     flags: int
     protocol: int
@@ -100,8 +108,8 @@ DsLike = str | DsRecord | Dnskey
 class Record:
     """One resource record.
 
-    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the presentation form, with
-    absolute names (with the final dot).
+    `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the
+    presentation form, with absolute names (with the final dot).
     """
 
     owner: str
@@ -134,16 +142,16 @@ class Apex:
 class ZoneView:
     """The part of a zone that the answers for one or several query names need, read at one instant.
 
-    `apex` has the SOA and NS records, and the addresses of the apex nameservers. `records` has, by owner, the records of all names from a
-    query name up to the apex, of the wildcards `*.<name>` above a query name, and of the hosts in the zone that these NS records name (for
-    glue).
+    `apex` has the SOA and NS records, and the addresses of the apex nameservers. `records` has, by owner, the
+    records of all names from a query name up to the apex, of the wildcards `*.<name>` above a query name, and
+    of the hosts in the zone that these NS records name (for glue).
 
-    `existing` has the names from a query name up to the apex that have records or are empty non-terminals (RFC 9499, section 7). For a
-    query name that doesn't exist, `existing` has the matching wildcard, too, if there is one. Below a delegation `existing` may be
-    incomplete.
+    `existing` has the names from a query name up to the apex that have records or are empty non-terminals
+    (RFC 9499, section 7). For a query name that doesn't exist, `existing` has the matching wildcard, too, if
+    there is one. Below a delegation `existing` may be incomplete.
 
-    `parent` is the view of the closest zone above, which has the DS records. It is set if the query name is the apex, and this server
-    serves both zones.
+    `parent` is the view of the closest zone above, which has the DS records. It is set if the query name is
+    the apex, and this server serves both zones.
     """
 
     apex: Apex
@@ -154,7 +162,9 @@ class ZoneView:
 
 @dataclass(frozen=True, slots=True)
 class TsigKey:
-    """A key for signed messages (RFC 8945): its name without the final dot, `hmac-sha256` or better, the secret in base64."""
+    """A key for signed messages (RFC 8945): its name without the final dot, `hmac-sha256` or better, the
+    secret in base64.
+    """
 
     name: str
     algorithm: str
@@ -163,7 +173,9 @@ class TsigKey:
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """A primary server that accepts our updates: its name in the settings, its IP address and port, and our key."""
+    """A primary server that accepts our updates: its name in the settings, its IP address and port, and our
+    key.
+    """
 
     name: str
     address: str

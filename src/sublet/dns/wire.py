@@ -1,7 +1,8 @@
 """Parse the parts of DNS messages that delegations and records need (RFC 1035, section 4.1).
 
-dnspython builds an object for each record, also for signatures. Those objects took three quarters of the time of a read-back, and nine
-tenths of the time of a transfer. So this module uses dnspython only for unusual names and records.
+dnspython builds an object for each record, also for signatures. Those objects took three quarters of the time
+of a read-back, and nine tenths of the time of a transfer. So this module uses dnspython only for unusual
+names and records.
 """
 
 import struct
@@ -28,7 +29,10 @@ _TYPE_NAMES = {int(dns.rdatatype.from_text(each)): each for each in DELEGATION_T
 
 
 class Place(NamedTuple):
-    """The position of a record in a message: the section, the offsets of the owner and of the rdata. Also the fields of the record."""
+    """The position of a record in a message: the section, the offsets of the owner and of the rdata.
+
+    Also the fields of the record.
+    """
 
     section: int
     owner_at: int
@@ -60,7 +64,10 @@ def walk_records(wire: bytes) -> Iterator[Place]:
 
 
 def after_name(wire: bytes, at: int) -> int:
-    """Return the offset after the name at the offset `at`. A name ends in a pointer or the root (section 4.1.4)."""
+    """Return the offset after the name at the offset `at`.
+
+    A name ends in a pointer or the root (section 4.1.4).
+    """
     while (length := wire[at]) != 0:
         if length >= 0xC0:
             return at + 2
@@ -69,7 +76,10 @@ def after_name(wire: bytes, at: int) -> int:
 
 
 def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
-    """Return the name at the offset `at`, in lower case with the final dot. `names` caches the names of the message by offset."""
+    """Return the name at the offset `at`, in lower case with the final dot.
+
+    `names` caches the names of the message by offset.
+    """
     known = names.get(at)
     if known is not None:
         return known
@@ -92,7 +102,10 @@ def read_name(wire: bytes, at: int, names: dict[int, str]) -> str:
 
 
 def read_record(wire: bytes, place: Place, names: dict[int, str]) -> Record:
-    """Return the record at a place. The owner, and the hosts and digests in the rdata of delegations, are in lower case."""
+    """Return the record at a place.
+
+    The owner, and the hosts and digests in the rdata of delegations, are in lower case.
+    """
     owner = read_name(wire, place.owner_at, names)
     type_name = _TYPE_NAMES.get(place.rdtype)
     if type_name is None:

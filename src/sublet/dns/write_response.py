@@ -1,4 +1,6 @@
-"""Write responses with compressed names (RFC 1035, section 4.1), within the limits of their transport (rules; no network)."""
+"""Write responses with compressed names (RFC 1035, section 4.1), within the limits of their transport (rules;
+no network).
+"""
 
 import struct
 from collections.abc import Sequence
@@ -14,7 +16,9 @@ from sublet.dns.rrsets import Labels, RRset, name_of
 from sublet.dns.wire import HEADER_BYTES
 
 UDP_PAYLOAD_BYTES = 1232
-"""The maximum size of a UDP response, which we announce too. No IPv6 path fragments such a response (DNS flag day 2020)."""
+"""The maximum size of a UDP response, which we announce too. No IPv6 path fragments such a response (DNS flag
+day 2020).
+"""
 
 # As integers, because combining dnspython's flags takes longer than writing a record.
 _QR, _AA, _TC, _RD, _DO = (
@@ -47,8 +51,9 @@ class Content(NamedTuple):
 class Response(NamedTuple):
     """A response message.
 
-    `about` is the name under which the rate limit counts the response: the wildcard that created the answer, else the owner of the first
-    record of the answer or authority section. `about` is empty if there are no records, because such a response amplifies nothing.
+    `about` is the name under which the rate limit counts the response: the wildcard that created the answer,
+    else the owner of the first record of the answer or authority section. `about` is empty if there are no
+    records, because such a response amplifies nothing.
     """
 
     rcode: dns.rcode.Rcode
@@ -62,10 +67,12 @@ def header_response(wire: bytes, rcode: dns.rcode.Rcode) -> Response:
 
 
 def bare_response(query: Query, rcode: dns.rcode.Rcode, flags: int = 0) -> Response:
-    """Return a response with an rcode, the question in its original case (if the query has one), and no records.
+    """Return a response with an rcode, the question in its original case (if the query has one), and no
+    records.
 
-    A query with an OPT record gets an OPT record, with our payload size and the query's DO bit (RFC 6891, RFC 3225). A signed query gets a
-    TSIG record, unless the response would exceed the 512 bytes that all UDP clients accept.
+    A query with an OPT record gets an OPT record, with our payload size and the query's DO bit (RFC 6891, RFC
+    3225). A signed query gets a TSIG record, unless the response would exceed the 512 bytes that all UDP
+    clients accept.
     """
     return _finish(query, rcode, flags, bytearray(HEADER_BYTES) + query.question, (0, 0, 0))
 
@@ -77,7 +84,10 @@ def truncated_response(query: Query, response: Response) -> Response:
 
 
 def fitted_response(query: Query, content: Content, *, over_tcp: bool) -> Response:
-    """Return the response with as many extras as fit. If the other records don't fit, return a response with TC and no records."""
+    """Return the response with as many extras as fit.
+
+    If the other records don't fit, return a response with TC and no records.
+    """
     flags = _AA if content.authoritative else 0
     size_bytes = (_TCP_BYTES if over_tcp else _udp_size(query)) - len(_opt_record(query, content.rcode))
     message = bytearray(HEADER_BYTES) + query.question
@@ -146,7 +156,10 @@ def _question_pointers(labels: Labels) -> _Pointers:
 
 
 def _write_rrset(message: bytearray, pointers: _Pointers, rrset: RRset, rotation: int) -> int:
-    """Append the records of an RRset, and return their number. `rotation` varies the first record, which many clients always use."""
+    """Append the records of an RRset, and return their number.
+
+    `rotation` varies the first record, which many clients always use.
+    """
     first = rotation % len(rrset.rdatas)
     fixed = struct.pack("!HHI", rrset.rdtype, _IN, rrset.ttl_seconds)
     for rdata in rrset.rdatas[first:] + rrset.rdatas[:first]:
@@ -164,7 +177,10 @@ def _write_rrset(message: bytearray, pointers: _Pointers, rrset: RRset, rotation
 
 
 def _write_name(message: bytearray, pointers: _Pointers, labels: Labels) -> None:
-    """Append a name. Instead of a suffix that the message has already, in upper or lower case, append a pointer."""
+    """Append a name.
+
+    Instead of a suffix that the message has already, in upper or lower case, append a pointer.
+    """
     for name, label in labels:
         pointer = pointers.get(name)
         if pointer is not None:

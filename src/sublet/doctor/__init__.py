@@ -1,1 +1,4 @@
-"""The doctor: checks every invariant of the registry and changes nothing. A check is a query and a sentence."""
+"""The doctor: checks every invariant of the registry and changes nothing.
+
+A check is a query and a sentence.
+"""

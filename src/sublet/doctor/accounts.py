@@ -1,4 +1,6 @@
-"""Check that users, members, tokens, sessions, passkeys and mailed codes agree with the audit and have possible values."""
+"""Check that users, members, tokens, sessions, passkeys and mailed codes agree with the audit and have
+possible values.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -40,11 +42,15 @@ _REPLAYED = (
     ),
 )
 _ALWAYS_HAS_USER = {SIGN_IN: False, OPERATOR_LINK: True, NEW_ADDRESS: True}
-"""The purposes of codes for users. True if every code of the purpose has a user; a code to sign in may go to an unknown address."""
+"""The purposes of codes for users. True if every code of the purpose has a user; a code to sign in may go to
+an unknown address.
+"""
 
 
 def check_accounts(tx: Tx) -> Iterator[Violation]:
-    """Yield users and tokens that differ from their events, and wrong members, sessions, passkeys, codes and recoveries."""
+    """Yield users and tokens that differ from their events, and wrong members, sessions, passkeys, codes and
+    recoveries.
+    """
     for object_type, table, names in _REPLAYED:
         yield from _find_unreplayed(tx, object_type, table, names)
     yield from check_addresses(tx)
@@ -55,7 +61,10 @@ def check_accounts(tx: Tx) -> Iterator[Violation]:
 
 
 def check_addresses(tx: Tx) -> Iterator[Violation]:
-    """Yield the users whose address is stored in another spelling than its canonical form. The migration that introduced the form leaves some."""
+    """Yield the users whose address is stored in another spelling than its canonical form.
+
+    The migration that introduced the form leaves some.
+    """
     query = select(users.c.id, users.c.email).where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
     for user_id, email in tx.connection.execute(query.order_by(users.c.id)).all():
         canonical = normalise_email(email)
@@ -63,7 +72,10 @@ def check_addresses(tx: Tx) -> Iterator[Violation]:
             continue
         holder = find_user_by_email(tx, canonical)
         whose = f" of the user {holder.id}" if holder is not None else ""
-        sentence = f"its address {email} is another spelling of the address {canonical}{whose}, so no sign-in by mail finds it"
+        sentence = (
+            f"its address {email} is another spelling of the address {canonical}{whose}, so no sign-in by "
+            "mail finds it"
+        )
         yield Violation("address_is_canonical", "user", user_id, sentence)
 
 
@@ -85,7 +97,10 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
     yield from yield_violations(tx, "members_are_right", "user", query, sentence)
     is_gone = users.c.is_organization | users.c.deleted_at.is_not(None)
     query = select(users.c.id, memberships.c.organization_id).join(memberships).where(is_gone)
-    sentence = "the user is a member of the organization {organization_id}, but is deleted or the account of an organization"
+    sentence = (
+        "the user is a member of the organization {organization_id}, but is deleted or the account of an "
+        "organization"
+    )
     yield from yield_violations(tx, "members_are_right", "user", query, sentence)
     query = select(tokens.c.id, tokens.c.organization_id).where(
         tokens.c.organization_id.is_not(None)
@@ -110,7 +125,9 @@ def _check_members(tx: Tx) -> Iterator[Violation]:
 
 
 def check_owners(tx: Tx) -> Iterator[Violation]:
-    """Yield names and credits of deleted users and organizations, and organizations that could hold some without a living owner."""
+    """Yield names and credits of deleted users and organizations, and organizations that could hold some
+    without a living owner.
+    """
     query: Select[Any] = select(subdomains.c.id, subdomains.c.fqdn, users.c.id.label("user_id")).join(
         users, users.c.id == subdomains.c.user_id
     )
@@ -139,7 +156,9 @@ def check_owners(tx: Tx) -> Iterator[Violation]:
 
 
 def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
-    """Yield sessions and passkeys without an event or with a deleted user, and sessions and codes with impossible values."""
+    """Yield sessions and passkeys without an event or with a deleted user, and sessions and codes with
+    impossible values.
+    """
     for table, name, action in (
         (sessions, "session", "session.sign_in"),
         (passkeys, "passkey", "passkey.add"),
@@ -182,7 +201,10 @@ def _check_recoveries(tx: Tx) -> Iterator[Violation]:
         found = Recovery(*values)
         times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)
         if times != (RECOVERY_WAIT, RECOVERY_WINDOW):
-            sentence = f"its recovery, started at {found.asked_at:%Y-%m-%d %H:%M}, is valid from {found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
+            sentence = (
+                f"its recovery, started at {found.asked_at:%Y-%m-%d %H:%M}, is valid from "
+                f"{found.ready_at:%Y-%m-%d %H:%M} to {found.ends_at:%Y-%m-%d %H:%M}"
+            )
             yield Violation("recovery_is_possible", "user", found.user_id, sentence)
         if deleted_at is not None:
             yield Violation(

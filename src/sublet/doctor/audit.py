@@ -1,4 +1,6 @@
-"""Check the audit: each change has an event, no event has a secret, events can't be changed, and ids are not reused."""
+"""Check the audit: each change has an event, no event has a secret, events can't be changed, and ids are not
+reused.
+"""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -38,9 +40,12 @@ MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A column with the time of an audit event. Each row in which it isn't null, and for which `condition` is true, must have the event.
+    """A column with the time of an audit event.
 
-    With `once` the row has exactly one such event. Without it, the column has the time of the last such event.
+    Each row in which it isn't null, and for which `condition` is true, must have the event.
+
+    With `once` the row has exactly one such event. Without it, the column has the time of the last such
+    event.
     """
 
     object_type: str
@@ -133,7 +138,10 @@ def _find_reused_ids(tx: Tx) -> Iterator[Violation]:
         greatest_row = tx.connection.execute(select(func.max(each.c.id))).scalar_one()
         greatest = max(int(greatest_row or 0), audited.get(each.name, 0))
         if greatest > last:
-            sentence = f"the database last assigned the id {last}, but {greatest} is in use, and would be assigned again"
+            sentence = (
+                f"the database last assigned the id {last}, but {greatest} is in use, and would be "
+                "assigned again"
+            )
             yield Violation("ids_are_new", "table", each.name, sentence)
 
 
@@ -146,8 +154,8 @@ def _find_future_events(tx: Tx) -> Iterator[Violation]:
 def _find_events_with_secrets(tx: Tx) -> Iterator[Violation]:
     """Yield the events with a valid token, or with the digest of a valid token or of a session.
 
-    Only reasons and members whose values no client can choose are searched. Otherwise a user could put a secret of their own into a name,
-    and so make each backup report a violation.
+    Only reasons and members whose values no client can choose are searched. Otherwise a user could put a
+    secret of their own into a name, and so make each backup report a violation.
     """
     events = audit_events.c
     text_of_event = func.coalesce(cast(events.before, Text), "").concat(

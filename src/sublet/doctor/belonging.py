@@ -42,7 +42,9 @@ def check_belonging(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_foreign_entries(tx: Tx) -> Iterator[Violation]:
-    """Yield the ledger entries for a name of another user or a missing name, or with another fqdn than the name's."""
+    """Yield the ledger entries for a name of another user or a missing name, or with another fqdn than the
+    name's.
+    """
     query = (
         select(ledger_entries.c.id, ledger_entries.c.subdomain_id)
         .select_from(ledger_entries.outerjoin(subdomains, subdomains.c.id == ledger_entries.c.subdomain_id))
@@ -77,7 +79,9 @@ def _find_foreign_tickets(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_impossible_name_transfers(tx: Tx) -> Iterator[Violation]:
-    """Yield pending name transfers whose sender can't give the name away, and accepted ones whose name never moved."""
+    """Yield pending name transfers whose sender can't give the name away, and accepted ones whose name never
+    moved.
+    """
     columns, names = name_transfers.c, subdomains.c
     of_name = select(columns.id, columns.subdomain_id, names.fqdn).join_from(
         name_transfers, subdomains, names.id == columns.subdomain_id
@@ -95,7 +99,10 @@ def _find_impossible_name_transfers(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_misdirected_mails(tx: Tx) -> Iterator[Violation]:
-    """Yield the mails about a ticket whose user isn't the ticket's. A mail's reference has the ticket's id."""
+    """Yield the mails about a ticket whose user isn't the ticket's.
+
+    A mail's reference has the ticket's id.
+    """
     query = (
         select(mails.c.id, mails.c.user_id, mails.c.reference)
         .where(mails.c.reference.like("ticket:%"))
@@ -120,8 +127,9 @@ def _find_misdirected_mails(tx: Tx) -> Iterator[Violation]:
 def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     """Yield the users of an `Idempotency-Key` whose stored outcome doesn't belong to them.
 
-    The key doesn't store the kind of the outcome, so all are tried: the user; a subdomain, ticket, token or transfer of the user or of an
-    organization that the user had a token for; an organization or invitation that the user created; a passkey, whose event stays after its removal.
+    The key doesn't store the kind of the outcome, so all are tried: the user; a subdomain, ticket, token or
+    transfer of the user or of an organization that the user had a token for; an organization or invitation
+    that the user created; a passkey, whose event stays after its removal.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()

@@ -40,13 +40,19 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
 
 
 def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return the broken invariants of a copy. Checks use the time of its newest change, so that nothing counts as late."""
+    """Return the broken invariants of a copy.
+
+    Checks use the time of its newest change, so that nothing counts as late.
+    """
     newest = audit.newest_at(tx)
     return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
 
 
 def check_running(tx: Tx) -> list[Violation]:
-    """Return the parts that are late or stopped. Don't call this for a registry without a worker, for example a copy."""
+    """Return the parts that are late or stopped.
+
+    Don't call this for a registry without a worker, for example a copy.
+    """
     return [
         *_run(tx, "sweep", check_sweep),
         *_run(tx, "mail", check_mail),
@@ -55,7 +61,10 @@ def check_running(tx: Tx) -> list[Violation]:
 
 
 def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[Violation]:
-    """Run a check, and return its violations. A row that the check can't read ends the check, and is a violation too."""
+    """Run a check, and return its violations.
+
+    A row that the check can't read ends the check, and is a violation too.
+    """
     found: list[Violation] = []
     try:
         found.extend(check(tx))

@@ -262,7 +262,9 @@ def _check_discounts(tx: Tx) -> Iterator[Violation]:
 
 
 def check_coupon_uses(tx: Tx) -> Iterator[Violation]:
-    """Yield the uses of coupons without a term of their name and user, or whose coupon isn't valid for the term."""
+    """Yield the uses of coupons without a term of their name and user, or whose coupon isn't valid for the
+    term.
+    """
     paid_together = (coupon_uses.c.transfer_id == terms.c.transfer_id) | (
         coupon_uses.c.transfer_id.is_(None) & terms.c.transfer_id.is_(None)
     )

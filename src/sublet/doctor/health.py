@@ -1,4 +1,6 @@
-"""Check that the rows of delegation health, automatic DS and CSYNC don't contradict themselves or the history."""
+"""Check that the rows of delegation health, automatic DS and CSYNC don't contradict themselves or the
+history.
+"""
 
 from collections.abc import Iterator
 
@@ -15,7 +17,9 @@ from sublet.subdomains.child_state_store import automatic_ds, csync_states
 
 
 def check_health(tx: Tx) -> Iterator[Violation]:
-    """Yield every row whose columns contradict each other, and every state that isn't the last in the history."""
+    """Yield every row whose columns contradict each other, and every state that isn't the last in the
+    history.
+    """
     health = delegation_health.c
     wrong = or_(
         health.state.not_in(STATES),
@@ -48,7 +52,10 @@ def check_health(tx: Tx) -> Iterator[Violation]:
 
 
 def _select_unrecorded() -> Select[tuple[int, str, str]]:
-    """Return the query for states that differ from the last change in the history. A row that was never checked may be newer than its history."""
+    """Return the query for states that differ from the last change in the history.
+
+    A row that was never checked may be newer than its history.
+    """
     last = select(func.max(health_changes.c.id)).group_by(health_changes.c.subdomain_id)
     return (
         select(

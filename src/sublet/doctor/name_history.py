@@ -1,4 +1,6 @@
-"""Check the history of names: replay the events and terms of each row, and check that each milestone has an event, term or date."""
+"""Check the history of names: replay the events and terms of each row, and check that each milestone has an
+event, term or date.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -31,7 +33,10 @@ _TERM_COLUMNS = tuple(PastTerm.__slots__)
 
 
 def check_name_history(tx: Tx) -> Iterator[Violation]:
-    """Yield the contradictions between the row, the events and the terms of each name. One name at a time is in memory."""
+    """Yield the contradictions between the row, the events and the terms of each name.
+
+    One name at a time is in memory.
+    """
     events = StreamById(_stream_events(tx))
     terms_ = StreamById(_stream_terms(tx))
     for subdomain_id, row in _stream_rows(tx):
@@ -50,7 +55,9 @@ def _find_missing_rows(events: "StreamById[Event]") -> Iterator[Violation]:
 
 
 class StreamById(Generic[T]):
-    """A stream of items ordered by the id of their row. The caller takes the items of each row, in the same order of ids.
+    """A stream of items ordered by the id of their row.
+
+    The caller takes the items of each row, in the same order of ids.
 
     `unmatched_ids` are the ids in the stream that the caller skipped.
     """

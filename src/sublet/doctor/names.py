@@ -46,7 +46,8 @@ def stream_all(tx: Tx) -> Iterator[Subdomain]:
 
 
 def _find_held_twice(tx: Tx) -> Iterator[Violation]:
-    """Yield names with several unreleased rows, and rows that were registered before the former row was released.
+    """Yield names with several unreleased rows, and rows that were registered before the former row was
+    released.
 
     Compare the ids of the events and not their times, because the clocks of two hosts may differ.
     """
@@ -144,7 +145,10 @@ def _check_skeletons(tx: Tx) -> Iterator[Violation]:
 
 
 def _find_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota. Names that the operator registered or moved don't count."""
+    """Yield the users with more free names than their quota.
+
+    Names that the operator registered or moved don't count.
+    """
     events = audit_events.c
     was_moved = exists().where(
         (events.object_type == "subdomain")
@@ -190,7 +194,10 @@ def _find_waiting(tx: Tx) -> Iterator[Violation]:
 
 
 def _check_row(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the invariants that a name's own row breaks, each with a sentence. `hosts` are its nameservers in the index."""
+    """Yield the invariants that a name's own row breaks, each with a sentence.
+
+    `hosts` are its nameservers in the index.
+    """
     delegation = subdomain.delegation
     checked, errors = check_delegation(
         subdomain.fqdn,

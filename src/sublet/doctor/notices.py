@@ -15,7 +15,9 @@ from sublet.subdomains.nameservers import EnclosedNameserver, find_enclosed_name
 
 
 def list_notices(tx: Tx) -> list[Notice]:
-    """Return a notice for each name that depends on a name in the trash or an unregistered name, and each zone that isn't delegated."""
+    """Return a notice for each name that depends on a name in the trash or an unregistered name, and each
+    zone that isn't delegated.
+    """
     platform_domains = {each.domain: each for each in platform_domain_store.list_platform_domains(tx)}
     below = [
         notice
@@ -32,10 +34,16 @@ def list_notices(tx: Tx) -> list[Notice]:
 def _find_health_notices(tx: Tx) -> Iterator[Notice]:
     state = find_brake(tx)
     if state.stopped_reason is not None:
-        sentence = f"{state.stopped_reason} No mail about a breakage is sent, and no name leaves the DNS, until `sublet health resume`"
+        sentence = (
+            f"{state.stopped_reason} No mail about a breakage is sent, and no name leaves the DNS, until "
+            "`sublet health resume`"
+        )
         yield Notice("health_stopped", "health", 1, sentence)
     if state.impaired_reason is not None:
-        sentence = f"{state.impaired_reason} The health of all names that are checked is unknown until this is repaired"
+        sentence = (
+            f"{state.impaired_reason} The health of all names that are checked is unknown until this is "
+            "repaired"
+        )
         yield Notice("health_impaired", "health", 1, sentence)
 
 
@@ -63,5 +71,8 @@ def _find_notices_below(tx: Tx, domain: str, platform_domains: dict[str, Platfor
             sentence = f"{fqdn} uses {host}, which is removed when {name} is {until}"
             yield Notice("nameserver_in_trash", "subdomain", subdomain_id, sentence)
         elif not place.is_held:
-            sentence = f"{fqdn} uses {host}, but {name} is not registered. Other users can't register {name} meanwhile"
+            sentence = (
+                f"{fqdn} uses {host}, but {name} is not registered. Other users can't register {name} "
+                "meanwhile"
+            )
             yield Notice("nameserver_unregistered", "subdomain", subdomain_id, sentence)

@@ -1,4 +1,7 @@
-"""Check that stored values have the types of their columns. PostgreSQL ensures this; SQLite stores any value in any column."""
+"""Check that stored values have the types of their columns.
+
+PostgreSQL ensures this; SQLite stores any value in any column.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -30,7 +33,8 @@ _INSTANT = f"{_DIGIT * 4}-{_DIGIT * 2}-{_DIGIT * 2}T{_DIGIT * 2}:[0-5]{_DIGIT}:[
 
 
 def check_rows(tx: Tx) -> Iterator[Violation]:
-    """Yield the rows with a value of a wrong type: text in a column of numbers, invalid JSON, a date that doesn't exist.
+    """Yield the rows with a value of a wrong type: text in a column of numbers, invalid JSON, a date that
+    doesn't exist.
 
     Not checked: that text is valid UTF-8, and the content of JSON values.
     """
@@ -65,7 +69,8 @@ def _is_malformed(column: Column[Any]) -> ColumnElement[bool]:
     if isinstance(column.type, Instant):
         written = type_coerce(column, String)
         day = func.substr(written, 1, 10)
-        # SQLite's date() turns 31 February into a day in March, so an impossible day doesn't equal the result.
+        # SQLite's date() turns 31 February into a day in March, so an impossible day doesn't equal the
+        # result.
         is_day = func.coalesce(func.date(day, "+0 days"), "") == day
         is_hour = func.substr(written, 12, 2) < "24"
         is_whole = written.bool_op("GLOB")(_INSTANT) & is_day & is_hour & (written >= "0001")

@@ -37,7 +37,9 @@ UNSEEN_MAX = timedelta(minutes=10)
 
 
 def check_sweep(tx: Tx) -> list[Violation]:
-    """Return names with wrong dates, a stopped or late sweep, and tables with expired rows that the sweep didn't delete."""
+    """Return names with wrong dates, a stopped or late sweep, and tables with expired rows that the sweep
+    didn't delete.
+    """
     return [*_find_wrong_dates(tx), *_check_progress(tx)]
 
 
@@ -64,14 +66,18 @@ def _check_progress(tx: Tx) -> Iterator[Violation]:
         )
         count, expired_at = tx.connection.execute(late).one()
         if count:
-            sentence = f"{counted(count, name)} expired and were not deleted, the first at {expired_at:%Y-%m-%d %H:%M} UTC"
+            sentence = (
+                f"{counted(count, name)} expired and were not deleted, the first at "
+                f"{expired_at:%Y-%m-%d %H:%M} UTC"
+            )
             yield Violation("expired_is_deleted", "table", table.name, sentence)
 
 
 def _find_wrong_dates(tx: Tx) -> Iterator[Violation]:
     """Yield the names whose stored dates differ from the rules, so that the sweep would act at a wrong time.
 
-    Names whose dates the sweep must still recompute after a change of the platform domain's days are left out.
+    Names whose dates the sweep must still recompute after a change of the platform domain's days are left
+    out.
     """
     for subdomain, stored in zip(stream_all(tx), _stream_dates(tx), strict=True):
         due_at, loss_at, is_redated = stored
@@ -82,7 +88,10 @@ def _find_wrong_dates(tx: Tx) -> Iterator[Violation]:
             right.due_at is not None and right.due_at > tx.now and (due_at is None or due_at > right.due_at)
         )
         if is_late or (right.loss_at is not None and loss_at != right.loss_at):
-            sentence = f"its stored dates are {due_at} (due) and {loss_at} (loss); by the rules they are {right.due_at} and {right.loss_at}"
+            sentence = (
+                f"its stored dates are {due_at} (due) and {loss_at} (loss); by the rules they are "
+                f"{right.due_at} and {right.loss_at}"
+            )
             yield Violation("dates_are_reckoned", "subdomain", subdomain.id, sentence)
 
 
@@ -115,7 +124,9 @@ def check_mail(tx: Tx) -> list[Violation]:
 
 
 def check_watch(tx: Tx) -> Iterator[Violation]:
-    """Yield the zones on primaries that no worker checks, or whose repair is stopped until the operator acts."""
+    """Yield the zones on primaries that no worker checks, or whose repair is stopped
+    until the operator acts.
+    """
     states = zone_state_store.list_zone_states(tx)
     for platform_domain_id, domain, primary in zone_state_store.list_zones_on_primaries(tx):
         state = states.get(platform_domain_id, ZoneState(platform_domain_id))

@@ -1,4 +1,6 @@
-"""Check zones on primaries by the result of their last check, and zones on built-in name servers by a query."""
+"""Check zones on primaries by the result of their last check, and zones on built-in
+name servers by a query.
+"""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -25,14 +27,17 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
         state = states.get(platform_domain_id)
         if state is not None and (state.missing or state.different or state.orphaned):
             sentence = (
-                f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found {counted(state.missing, 'name')} missing, "
+                f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found "
+                f"{counted(state.missing, 'name')} missing, "
                 f"{state.different} different, {state.orphaned} orphaned"
             )
             yield Violation("zone_is_registry", "zone", domain, sentence)
 
 
 async def ask_built_in_name_servers(db: Database, addresses: Sequence[tuple[str, int]]) -> list[Notice]:
-    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves with an older serial."""
+    """Return a notice for each zone that a built-in name server at `addresses` doesn't serve, or serves with
+    an older serial.
+    """
     serials = await db.read(_find_serials)
     questions = SerialQueries(QUERY_SECONDS)
     asked = [(address, zone, serial) for zone, serial in serials.items() for address in addresses]

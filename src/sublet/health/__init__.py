@@ -1,1 +1,3 @@
-"""Check that the published delegations work: ask their nameservers what a resolver on the Internet would ask."""
+"""Check that the published delegations work: ask their nameservers what a resolver on
+the Internet would ask.
+"""

@@ -1,6 +1,7 @@
 """Check the aliases of a name with records: whether the host of each CNAME exists.
 
-A CNAME to a host that no longer exists is often taken over: whoever gets the host at its provider answers for the name.
+A CNAME to a host that no longer exists is often taken over: whoever gets the host at its provider answers for
+the name.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ DANGLING = "dangling_alias"
 def aliases_of(subdomain: Subdomain) -> tuple[Alias, ...]:
     """Return the aliases of a name that are in the DNS.
 
-    Aliases with an underscore in the owner are left out. They stand for texts, such as those of ACME, whose host often exists only for minutes.
+    Aliases with an underscore in the owner are left out. They stand for texts, such as those of ACME, whose
+    host often exists only for minutes.
     """
     if not is_in_dns(subdomain):
         return ()
@@ -35,7 +37,8 @@ def aliases_of(subdomain: Subdomain) -> tuple[Alias, ...]:
 async def check_aliases(aliases: Sequence[Alias], resolver: Resolver, now: datetime) -> Report:
     """Ask a resolver for the host of each alias, and report those that don't exist.
 
-    A host that has no address, but other records, exists. The state is `unknown` if no host is missing, and the resolver failed for one.
+    A host that has no address, but other records, exists. The state is `unknown` if no host is missing, and
+    the resolver failed for one.
     """
     budget = Budget()
     missing = {}
@@ -48,7 +51,9 @@ async def check_aliases(aliases: Sequence[Alias], resolver: Resolver, now: datet
 
 
 async def _find_missing(host: str, resolver: Resolver, budget: Budget) -> str | None:
-    """Return the host, or the end of its chain of aliases, if it doesn't exist; an empty text if it does; None if that is unknown."""
+    """Return the host, or the end of its chain of aliases, if it doesn't exist; an empty text if it does;
+    None if that is unknown.
+    """
     for _ in range(ALIASES_MAX):
         if is_special_use(host):
             return host
@@ -69,6 +74,7 @@ def _finding(owner: str, host: str, missing: str) -> Finding:
         DANGLING,
         Level.WARNING,
         owner,
-        f"{owner} points to {host}, which{through} doesn't exist. Whoever gets {missing} can answer for {owner}.",
+        f"{owner} points to {host}, which{through} doesn't exist. Whoever gets {missing} can answer for "
+        f"{owner}.",
         "Remove the CNAME record, or point it to a host that you use.",
     )

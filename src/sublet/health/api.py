@@ -62,7 +62,10 @@ _HEALTH = {
 
 
 class FindingShape(Shape):
-    """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice is advice."""
+    """A fault of a delegation.
+
+    An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice is advice.
+    """
 
     code: Annotated[str, one_of((*FINDING_CODES, *REFUSED_CODES))]
     level: Annotated[str, one_of(tuple(each.value for each in Level))]
@@ -97,9 +100,10 @@ class HealthChangeShape(Shape):
 class HealthShape(Shape):
     """The health of a name's delegation.
 
-    `checks_enabled` is false if the registry checks no delegations: then the state is that of the last check, if there was one.
-    `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is when the name leaves the DNS if it stays
-    broken; null if it isn't broken, or if its platform domain keeps broken names.
+    `checks_enabled` is false if the registry checks no delegations: then the state is that of the last check,
+    if there was one. `unconfirmed_state` is the result of one check, until a second check confirms it.
+    `leaves_at` is when the name leaves the DNS if it stays broken; null if it isn't broken, or if its
+    platform domain keeps broken names.
     """
 
     fqdn: HostName
@@ -126,19 +130,26 @@ P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 CHECK_SHARE = 0.5
-"""The share of `publish_wait_ms` that a check before a change may take. The publication gets the remaining time."""
+"""The share of `publish_wait_ms` that a check before a change may take. The publication gets the remaining
+time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorCheck:
-    """The result of checking a delegation before storing it. `plan` and `report` are None if it wasn't checked."""
+    """The result of checking a delegation before storing it.
+
+    `plan` and `report` are None if it wasn't checked.
+    """
 
     plan: Plan | None = None
     report: Report | None = None
     took_seconds: float = 0.0
 
     def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
-        """Return a verb that, after its own checks, refuses a broken delegation if the platform domain demands a working one."""
+        """Return a verb that, after its own checks, refuses a broken delegation if the platform domain
+        demands a working one.
+        """
         return refuse_if_broken(verb, self.plan, self.report)
 
     @property
@@ -157,7 +168,10 @@ async def check_first(
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> PriorCheck:
-    """Check a planned delegation, if its platform domain demands a check. The check takes at most `CHECK_SHARE` of `publish_wait_ms`."""
+    """Check a planned delegation, if its platform domain demands a check.
+
+    The check takes at most `CHECK_SHARE` of `publish_wait_ms`.
+    """
     checker = call.context.checker
     if checker is None:
         return NOT_CHECKED
@@ -183,9 +197,9 @@ async def check_first(
 def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
     """Get the health of a subdomain.
 
-    Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and the findings. The delegation is
-    checked minutes after each change, then daily, and more often while the name is broken. Of a name with records, the hosts of its CNAME
-    records are checked.
+    Returns the result of the last check: whether resolvers find the name at its nameservers, since when, and
+    the findings. The delegation is checked minutes after each change, then daily, and more often while the
+    name is broken. Of a name with records, the hosts of its CNAME records are checked.
     """
     view = view_health(tx, call.actor(), call.path["fqdn"])
     return answer_of(view, checks_enabled=call.context.checker is not None)
@@ -213,8 +227,9 @@ def get_health(tx: Tx, call: Call[None, None]) -> HealthAnswer:
 async def check_health(call: Call[NoBody, None]) -> Answer[HealthAnswer]:
     """Check a subdomain now.
 
-    Queries the nameservers, or looks up the hosts of the CNAME records, once and stores the result. A new state takes effect when a second check confirms it ten minutes later. After a
-    change of the delegation, it takes effect at once. The answer takes up to ten seconds.
+    Queries the nameservers, or looks up the hosts of the CNAME records, once and stores the result. A new
+    state takes effect when a second check confirms it ten minutes later. After a change of the delegation, it
+    takes effect at once. The answer takes up to ten seconds.
     """
     db = call.context.db
     due = await db.read(plan_health_check, call.actor(), call.registrant.holder, call.path["fqdn"])
@@ -306,8 +321,8 @@ async def check_delegation_(
 ) -> Answer[DelegationCheckAnswer]:
     """Check a planned delegation.
 
-    Queries the nameservers as resolvers would if the name had this delegation, and stores nothing. The name may be free or registered.
-    The answer takes up to ten seconds.
+    Queries the nameservers as resolvers would if the name had this delegation, and stores nothing. The name
+    may be free or registered. The answer takes up to ten seconds.
     """
     body = call.body
     command = planned_registration(body)

@@ -1,7 +1,10 @@
-"""Stop acting on broken names while their number is implausible. A fault of the registry could otherwise empty its zones.
+"""Stop acting on broken names while their number is implausible.
 
-The control group (`control.py`) finds the faults that it can test. The brake covers the others. While it is on, names that worked before are
-`unknown` instead of `broken`, no mail about a breakage is sent, and no name leaves the DNS.
+A fault of the registry could otherwise empty its zones.
+
+The control group (`control.py`) finds the faults that it can test. The brake covers the others. While it is
+on, names that worked before are `unknown` instead of `broken`, no mail about a breakage is sent, and no name
+leaves the DNS.
 """
 
 from datetime import datetime, timedelta
@@ -18,16 +21,22 @@ from sublet.subdomains.nameserver_notices import UNDELEGATION
 ALLOWED_MIN = 5
 """The number that is always plausible, in small registries too."""
 BREAKAGES = ((timedelta(hours=1), 5), (timedelta(days=1), 10))
-"""Within each period, at most this part of the names that were checked in it may have become broken: a fifth and a tenth."""
+"""Within each period, at most this part of the names that were checked in it may have become broken: a fifth
+and a tenth.
+"""
 DAY = timedelta(days=1)
 CONSEQUENCES_PART = 100
-"""Within a day, at most this part of the checked names may get a mail about a breakage or leave the DNS: a hundredth for each."""
+"""Within a day, at most this part of the checked names may get a mail about a breakage or leave the DNS: a
+hundredth for each.
+"""
 RESUMED_FOR = timedelta(days=1)
 """How long the brake stays off after the operator has resumed it."""
 
 
 def find_hold_reason(tx: Tx) -> str | None:
-    """Return why no name may become broken, be mailed about or leave the DNS now, or None: the brake is on, or a worker can't check."""
+    """Return why no name may become broken, be mailed about or leave the DNS now, or None: the brake is on,
+    or a worker can't check.
+    """
     state = brake_store.find_brake(tx)
     return state.stopped_reason or state.impaired_reason
 
@@ -46,7 +55,8 @@ def stop_if_breakages_implausible(tx: Tx) -> str | None:
             hours = round(period / timedelta(hours=1))
             return _stop(
                 tx,
-                f"Of {counted(checked, 'name')} that were checked within {counted(hours, 'hour')}, {broken} became broken.",
+                f"Of {counted(checked, 'name')} that were checked within {counted(hours, 'hour')}, "
+                f"{broken} became broken.",
             )
     return None
 
@@ -69,7 +79,9 @@ def stop_if_removals_implausible(tx: Tx) -> str | None:
 
 
 def resume(tx: Tx, actor: Actor) -> None:
-    """Let the health checks act again, and turn the brake off for `RESUMED_FOR`. The operator has seen that the names are broken.
+    """Let the health checks act again, and turn the brake off for `RESUMED_FOR`.
+
+    The operator has seen that the names are broken.
 
     Raises:
         Conflict: the brake is not on.
@@ -105,7 +117,8 @@ def _stop(tx: Tx, reason: str) -> str:
         notify_operator(
             tx,
             "health",
-            f"Mails about breakages and removals from the DNS have stopped: {reason} Check some of the names, then run `sublet health resume`.",
+            f"Mails about breakages and removals from the DNS have stopped: {reason} Check some of the "
+            "names, then run `sublet health resume`.",
             reference=f"health:{tx.now.isoformat()}",
         )
     return reason
@@ -117,7 +130,10 @@ def _is_resumed(tx: Tx) -> bool:
 
 
 def _since(tx: Tx, period: timedelta) -> datetime:
-    """Return the start of a period. What happened until the operator resumed the brake doesn't count again."""
+    """Return the start of a period.
+
+    What happened until the operator resumed the brake doesn't count again.
+    """
     resumed_at = brake_store.find_brake(tx).resumed_at
     start = tx.now - period
     return start if resumed_at is None else max(start, min(resumed_at + RESUMED_FOR, tx.now))

@@ -23,7 +23,8 @@ health_brake = Table(
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """The state of the brake: when and why it stopped the consequences of health checks, and when the operator resumed them.
+    """The state of the brake: when and why it stopped the consequences of health checks, and when the
+    operator resumed them.
 
     `impaired_since` and `impaired_reason` say since when and why a worker can't check delegations.
     """

@@ -21,9 +21,13 @@ from sublet.health.model import find_rrset
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
-"""The maximum numbers of tried keys and signatures, as in validating resolvers, because a zone could exhaust the processor (CVE-2023-50387)."""
+"""The maximum numbers of tried keys and signatures, as in validating resolvers, because a zone could exhaust
+the processor (CVE-2023-50387).
+"""
 VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
-"""The algorithms that validators support. A zone whose DS records have only other algorithms counts as unsigned (RFC 4035, section 5.2)."""
+"""The algorithms that validators support. A zone whose DS records have only other algorithms counts as
+unsigned (RFC 4035, section 5.2).
+"""
 VALIDATED_DIGESTS = frozenset({2, 4})
 _ZONE_FLAG = 0x0100
 _REVOKE_FLAG = 0x0080
@@ -63,7 +67,9 @@ def judge_chain(
     soa: dns.message.Message | None,
     now: datetime,
 ) -> ChainVerdict:
-    """Validate the DNSKEY records with the DS records, and the SOA record with the keys, at `now`. Return the verdict.
+    """Validate the DNSKEY records with the DS records, and the SOA record with the keys, at `now`.
+
+    Return the verdict.
 
     Not checked: that the zone is signed with every algorithm of its DS records.
     """
@@ -246,7 +252,9 @@ def valid_signatures(
     now: datetime,
     zone: dns.name.Name | None = None,
 ) -> list[RRSIG]:
-    """Return the signatures of a set of records that are valid at `now` and by one of these keys of `zone` (default: the records' owner)."""
+    """Return the signatures of a set of records that are valid at `now` and by one of these keys of `zone`
+    (default: the records' owner).
+    """
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
     seconds = now.timestamp()
     return [

@@ -1,4 +1,7 @@
-"""Check delegations with the resolver of the settings. All processes together send a nameserver a limited number of queries."""
+"""Check delegations with the resolver of the settings.
+
+All processes together send a nameserver a limited number of queries.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -44,12 +47,16 @@ class CheckResult:
 
     @property
     def busy_until(self) -> datetime | None:
-        """The time at which the nameservers are free, if another check was asking them; None if this check could ask them."""
+        """The time at which the nameservers are free, if another check was asking them; None if this check
+        could ask them.
+        """
         return self.seen.busy_until
 
     @property
     def is_impaired(self) -> bool:
-        """True if this host can't check delegations at the moment, so that a silent nameserver says nothing."""
+        """True if this host can't check delegations at the moment, so that a silent
+        nameserver says nothing.
+        """
         return any(each.code == IMPAIRED for each in self.report.findings)
 
 
@@ -77,9 +84,13 @@ class Checker:
         extra: Sequence[Question] = (),
         always_asks: bool = False,
     ) -> CheckResult:
-        """Check a delegation, or aliases, for at most `seconds`, and return the result. If the control group fails, the state is `unknown`.
+        """Check a delegation, or aliases, for at most `seconds`, and return the result.
 
-        If the control group fails, nameservers are only asked with `always_asks`, or if there are `extra` questions. If another check is asking the same nameservers: with `waits`, retry for half of `seconds`; without, book a time for a later check.
+        If the control group fails, the state is `unknown`.
+
+        If the control group fails, nameservers are only asked with `always_asks`, or if there are `extra`
+        questions. If another check is asking the same nameservers: with `waits`, retry for half of `seconds`;
+        without, book a time for a later check.
 
         Raises:
             Unavailable: the database can't be reached.
@@ -116,7 +127,8 @@ class Checker:
         return CheckResult(believed, Observation(), found)
 
     async def check_without_cache(self, target: Target) -> CheckResult:
-        """Check a delegation without any cached answer: follow referrals from the root, even if the settings name a resolver.
+        """Check a delegation without any cached answer: follow referrals from the root, even if the settings
+        name a resolver.
 
         Raises:
             Unavailable: the database can't be reached.

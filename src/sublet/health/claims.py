@@ -1,7 +1,8 @@
-"""Claim the addresses of nameservers for a check, so that at most one check of all processes asks an address at a time.
+"""Claim the addresses of nameservers for a check, so that at most one check of all processes asks an address
+at a time.
 
-A check that finds an address claimed books the next free time of the address, and is postponed to it. So the checks of a thousand names on
-one nameserver run one after the other, and each is postponed only once.
+A check that finds an address claimed books the next free time of the address, and is postponed to it. So the
+checks of a thousand names on one nameserver run one after the other, and each is postponed only once.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ from sublet.health.query_limits import CHECK_SECONDS
 CLAIM_DURATION = timedelta(seconds=CHECK_SECONDS + 5)
 """The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""
 CLAIM_DURATION_MAX = 2 * CLAIM_DURATION
-"""A claim that lasts longer is ignored, because a wrong clock made it. Twice `CLAIM_DURATION` allows for small differences of clocks."""
+"""A claim that lasts longer is ignored, because a wrong clock made it. Twice `CLAIM_DURATION` allows for
+small differences of clocks.
+"""
 PAUSE = timedelta(seconds=1)
 """The pause between two checks of an address, so that together they don't exceed `QUERIES_PER_SECOND`."""
 BOOKING_DURATION = timedelta(seconds=3)
@@ -24,7 +27,9 @@ IDLE_AFTER = timedelta(hours=1)
 
 
 def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetime | None:
-    """Claim these addresses for one check, and return None. If one is claimed already, return when to try again.
+    """Claim these addresses for one check, and return None.
+
+    If one is claimed already, return when to try again.
 
     With `books`, the returned time is booked for the caller. Not audited, because a claim changes no name.
     """

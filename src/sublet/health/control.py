@@ -1,8 +1,10 @@
-"""Find out whether this host can check delegations. A fault of this host, its network or its resolver is never a fault of a name.
+"""Find out whether this host can check delegations.
 
-The control group are the root servers, nameservers of names that were healthy at their last check, and the registry's resolver. They get a
-question in each way in which nameservers are asked: over UDP and TCP, with IPv4 and IPv6. A family without a route isn't used for checks, so
-it isn't tested either.
+A fault of this host, its network or its resolver is never a fault of a name.
+
+The control group are the root servers, nameservers of names that were healthy at their last check, and the
+registry's resolver. They get a question in each way in which nameservers are asked: over UDP and TCP, with
+IPv4 and IPv6. A family without a route isn't used for checks, so it isn't tested either.
 """
 
 import asyncio
@@ -24,14 +26,20 @@ from sublet.health.query_limits import Budget
 from sublet.health.resolve import ROOT_SERVERS, ForwardingResolver
 
 ROUND = timedelta(minutes=1)
-"""How long a control is valid for checks that find nothing wrong. A check that finds a fault needs a control that began after it."""
+"""How long a control is valid for checks that find nothing wrong. A check that finds a fault needs a control
+that began after it.
+"""
 SERVERS_MAX = 3
 """The maximum number of servers that are asked in each way. One answer is enough."""
 PEERS_MIN = 3
-"""Nameservers of healthy names are asked only if they are known in this number of networks: fewer may fail together."""
+"""Nameservers of healthy names are asked only if they are known in this number of networks: fewer may fail
+together.
+"""
 PEERS_MAX = 100
 PEER_FOR = timedelta(days=4)
-"""How long after its last check a healthy name's nameserver is in the control group. If the network stays silent for longer, its names are broken."""
+"""How long after its last check a healthy name's nameserver is in the control group. If the network stays
+silent for longer, its names are broken.
+"""
 CLOCK_SLACK = timedelta(hours=1)
 NO_ROUTE = "This host has no route to the root servers."
 WAYS = tuple((family, transport) for transport in ("UDP", "TCP") for family in ("IPv4", "IPv6"))
@@ -43,7 +51,8 @@ _Member = tuple[str, dns.name.Name]
 class Control:
     """Asks the control group, for all checks of a process.
 
-    `problem` is the result of the last control: a sentence, or None. `root_servers` are the addresses of the root servers.
+    `problem` is the result of the last control: a sentence, or None. `root_servers` are the addresses of the
+    root servers.
     """
 
     def __init__(
@@ -54,9 +63,11 @@ class Control:
         now: Callable[[], datetime],
         monotonic: Callable[[], float] | None = None,
     ) -> None:
-        """Without `root_hints`, the resolver names the root servers; without a resolver, they are those of the Internet.
+        """Without `root_hints`, the resolver names the root servers; without a resolver, they are those of
+        the Internet.
 
-        `monotonic` is a clock that doesn't jump, to find jumps of the wall clock. Without it, only the root zone's signatures show those.
+        `monotonic` is a clock that doesn't jump, to find jumps of the wall clock. Without it, only the root
+        zone's signatures show those.
         """
         self.root_servers = root_hints or ROOT_SERVERS
         self._knows_root_servers = bool(root_hints)
@@ -72,11 +83,13 @@ class Control:
         self._peers: OrderedDict[str, tuple[datetime, _Member]] = OrderedDict()
 
     async def find_problem(self, *, after: float | None = None) -> str | None:
-        """Return why this host can't check delegations, or None, by a control that began within the last `ROUND`.
+        """Return why this host can't check delegations, or None, by a control that began within the last
+        `ROUND`.
 
-        With `after`, an instant of the event loop's clock, the control also began after it, and included nameservers of healthy names. Checks
-        that wait together share a control. Without `after`, a missing route to the root servers is no problem: if a check finds no fault
-        nevertheless, the nameservers have answered.
+        With `after`, an instant of the event loop's clock, the control also began after it, and included
+        nameservers of healthy names. Checks that wait together share a control. Without `after`, a missing
+        route to the root servers is no problem: if a check finds no fault nevertheless, the nameservers have
+        answered.
         """
         async with self._lock:
             is_new = self._began_at is not None and timedelta() <= self._now() - self._began_at < ROUND
@@ -87,7 +100,9 @@ class Control:
             return None if after is None and self.problem == NO_ROUTE else self.problem
 
     def remember(self, fqdn: str, servers: Sequence[Server], *, is_healthy: bool) -> None:
-        """Add the nameservers of a healthy name to the control group, one for each network, or remove those of another name."""
+        """Add the nameservers of a healthy name to the control group, one for each network, or remove those
+        of another name.
+        """
         for each in servers:
             network = str(ip_network((each.address, 48 if ":" in each.address else 24), strict=False))
             self._peers.pop(network, None)
@@ -97,14 +112,20 @@ class Control:
             self._peers.popitem(last=False)
 
     def _find_jump(self) -> str | None:
-        """Return that the wall clock has jumped since the process started, or None. It may have been right before or after the jump."""
+        """Return that the wall clock has jumped since the process started, or None.
+
+        It may have been right before or after the jump.
+        """
         if self._monotonic is None:
             return None
         jump = self._now() - self._started[0] - timedelta(seconds=self._monotonic() - self._started[1])
         if abs(jump) <= CLOCK_SLACK:
             return None
         direction = "forward" if jump > timedelta() else "back"
-        return f"The clock jumped {direction} while the worker ran. Set it, or restart the worker if it is right now."
+        return (
+            f"The clock jumped {direction} while the worker ran. Set it, or restart the worker if it is "
+            "right now."
+        )
 
     async def _ask(self, *, includes_peers: bool) -> str | None:
         jump = self._find_jump()
@@ -126,7 +147,9 @@ class Control:
         return _find_silent_way(peers, "nameserver of a name that was healthy")
 
     async def _ask_in_each_way(self, members: list[_Member], *, servers_min: int = 1) -> list[Reply]:
-        """Return a reply for each of `WAYS`: `no_route` if fewer than `servers_min` members can be asked in this way."""
+        """Return a reply for each of `WAYS`: `no_route` if fewer than `servers_min` members can be asked in
+        this way.
+        """
         members = random.sample(members, len(members))
         by_family = {
             family: [each for each in members if (":" in each[0]) == (family == "IPv6")]
@@ -161,7 +184,10 @@ class Control:
         if message is None:
             return "The resolver (health_resolver) doesn't answer."
         if message.rcode() != dns.rcode.NOERROR:
-            return f"The resolver (health_resolver) answers {dns.rcode.to_text(message.rcode())} for the root zone."
+            return (
+                f"The resolver (health_resolver) answers {dns.rcode.to_text(message.rcode())} for the root "
+                "zone."
+            )
         if not message.flags & dns.flags.AD:
             return "The resolver (health_resolver) doesn't validate."
         if not self._knows_root_servers:
@@ -183,7 +209,10 @@ def impaired_report(problem: str, now: datetime) -> Report:
 
 
 def _find_silent_way(replies: Sequence[Reply], member: str) -> str | None:
-    """Return that no member answered in one of the ways, or None. A family counts if there is a route for one of its ways."""
+    """Return that no member answered in one of the ways, or None.
+
+    A family counts if there is a route for one of its ways.
+    """
     used = {family for (family, _), reply in zip(WAYS, replies, strict=True) if reply.failure != "no_route"}
     for (family, transport), reply in zip(WAYS, replies, strict=True):
         if reply.message is None and family in used:
@@ -210,7 +239,8 @@ def _clock_problem(messages: Sequence[dns.message.Message | None], now: datetime
                 ends = datetime.fromtimestamp(max(each.expiration for each in rrset), UTC)
                 if not begins - CLOCK_SLACK <= now <= ends:
                     return (
-                        f"The clock of this host says {now:%Y-%m-%d %H:%M} UTC, but the root zone is signed from {begins:%Y-%m-%d %H:%M} "
+                        f"The clock of this host says {now:%Y-%m-%d %H:%M} UTC, but the root zone is "
+                        f"signed from {begins:%Y-%m-%d %H:%M} "
                         f"to {ends:%Y-%m-%d %H:%M} UTC."
                     )
     return None

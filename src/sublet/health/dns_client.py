@@ -1,4 +1,6 @@
-"""A DNS client that makes forged answers unlikely: each query has its own socket, a random id, and random case of letters (RFC 5452)."""
+"""A DNS client that makes forged answers unlikely: each query has its own socket, a random id, and random
+case of letters (RFC 5452).
+"""
 
 import asyncio
 import errno
@@ -22,7 +24,9 @@ UDP_SECONDS = 1.5
 UDP_TRIES = 2
 TCP_SECONDS = 3.0
 PAYLOAD_OCTETS = 1232
-"""The UDP payload size in EDNS. Larger answers are fragmented, and fragments may get lost (dnsflagday.net/2020)."""
+"""The UDP payload size in EDNS. Larger answers are fragmented, and fragments may get lost
+(dnsflagday.net/2020).
+"""
 PARSED_INLINE_OCTETS = 2048
 """Larger answers are parsed on a thread, so that they don't block the event loop."""
 _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH})
@@ -49,9 +53,12 @@ class DnsClient:
         is_rate_limited: bool = True,
         tries: int = UDP_TRIES,
     ) -> Reply:
-        """Return a server's reply to one question, over UDP with retries, or over TCP. A failure is returned as a `Reply` too, not raised.
+        """Return a server's reply to one question, over UDP with retries, or over TCP.
 
-        A truncated UDP answer is returned, too. Queries to the operator's own resolver set `port`, and need no rate limit.
+        A failure is returned as a `Reply` too, not raised.
+
+        A truncated UDP answer is returned, too. Queries to the operator's own resolver set `port`, and need
+        no rate limit.
         """
         failure = NOT_ASKED
         for tried in range(1 if tcp else tries):
@@ -59,7 +66,8 @@ class DnsClient:
                 return failure
             if is_rate_limited:
                 await self._rate_limit.wait(address)
-            # Some servers don't repeat the case of letters. So the retry has no random case, and accepts any, as resolvers do.
+            # Some servers don't repeat the case of letters. So the retry has no random case, and accepts any,
+            # as resolvers do.
             is_random_case = not tcp and not tried
             asked = _in_random_case(name) if is_random_case else name
             query = _query(asked, rdtype, edns=edns, recursion=recursion)
@@ -84,7 +92,9 @@ class DnsClient:
     async def ask_with_fallback(
         self, address: str, name: dns.name.Name, rdtype: str, budget: Budget
     ) -> tuple[Reply, Reply]:
-        """Return the UDP reply, and the complete reply, which is the TCP reply if the UDP reply was truncated or failed."""
+        """Return the UDP reply, and the complete reply, which is the TCP reply if the UDP reply was truncated
+        or failed.
+        """
         over_udp = await self.ask(address, name, rdtype, budget)
         if over_udp.failure in ("not_asked", "no_route"):
             return over_udp, over_udp
@@ -117,7 +127,10 @@ def _in_random_case(name: dns.name.Name) -> dns.name.Name:
 
 
 class _UdpAnswer(asyncio.DatagramProtocol):
-    """Receives the first datagram with the query's id. The socket is connected, so datagrams from other addresses don't arrive."""
+    """Receives the first datagram with the query's id.
+
+    The socket is connected, so datagrams from other addresses don't arrive.
+    """
 
     def __init__(self, query_id: bytes) -> None:
         self._id = query_id

@@ -37,7 +37,9 @@ from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
 from sublet.subdomains.store import find_subdomain, list_subdomains
 
 CLAIM_DURATION = timedelta(seconds=60)
-"""The duration of a worker's claim of a check. If the worker dies, another worker claims the check after this time."""
+"""The duration of a worker's claim of a check. If the worker dies, another worker claims the check after this
+time.
+"""
 STEP_MAX = 1000
 """The maximum number of names in one step of `schedule_first_checks`."""
 SEARCH_OVERLAP = timedelta(minutes=15)
@@ -46,7 +48,9 @@ CHANGE = "delegation_health.change"
 
 
 def schedule_first_checks(tx: Tx, after_id: int) -> int | None:
-    """Schedule the first checks of the names after an id that were never checked, spread over a day. Return the last id, or None at the end.
+    """Schedule the first checks of the names after an id that were never checked, spread over a day.
+
+    Return the last id, or None at the end.
 
     One call looks at `STEP_MAX` names.
     """
@@ -60,7 +64,9 @@ def schedule_first_checks(tx: Tx, after_id: int) -> int | None:
 
 
 def schedule_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
-    """Schedule a check soon for each name whose delegation or records changed since the last search, and return their number."""
+    """Schedule a check soon for each name whose delegation or records changed since the last search, and
+    return their number.
+    """
     domains = [each.id for each in list_platform_domains(tx)]
     since = min(searched_at or tx.now, tx.now) - SEARCH_OVERLAP
     changed = store.list_changed(tx, domains, since, tx.now + SEARCH_OVERLAP) if domains else []
@@ -73,7 +79,8 @@ def schedule_changed_names(tx: Tx, searched_at: datetime | None = None) -> int:
 def claim_due(tx: Tx, limit: int) -> list[DueCheck]:
     """Return the checks that are due, the longest overdue first, and claim them for `CLAIM_DURATION`.
 
-    Delete the health of names that have nothing to check any more. Postpone the checks of names whose last change isn't published yet.
+    Delete the health of names that have nothing to check any more. Postpone the checks of names whose last
+    change isn't published yet.
     """
     ids = store.lock_due(tx, limit)
     found = {each.id: each for each in list_subdomains(tx, ids)}
@@ -123,10 +130,12 @@ def postpone_check(tx: Tx, subdomain_id: int, until: datetime) -> None:
 
 
 def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
-    """Store the result of a check, and return the name's health; None if the name has changed or left the DNS since the check.
+    """Store the result of a check, and return the name's health; None if the name has changed or left the DNS
+    since the check.
 
-    A change of state is audited, and added to the history. Mails about a breakage, its consequence and its end are sent when they are due.
-    While the number of breakages is implausible, the state of a name that worked becomes `unknown` instead (`brake.py`).
+    A change of state is audited, and added to the history. Mails about a breakage, its consequence and its
+    end are sent when they are due. While the number of breakages is implausible, the state of a name that
+    worked becomes `unknown` instead (`brake.py`).
     """
     subdomain = find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_checked(subdomain) or subdomain.published_generation != generation:
@@ -186,7 +195,10 @@ def _check_in_time(health: Health, broken_days: int, now: datetime) -> Health:
 
 
 def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
-    """Mail the user that the name is broken, will leave the DNS, or works again, if the mail is due. Return the health with the mail's time."""
+    """Mail the user that the name is broken, will leave the DNS, or works again, if the mail is due.
+
+    Return the health with the mail's time.
+    """
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:

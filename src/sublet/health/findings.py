@@ -51,7 +51,8 @@ from sublet.health.signature_findings import signature_findings
 
 CODES: dict[str, str] = {
     "nameserver_not_found": "the nameserver has no address in the DNS",
-    "nameserver_is_alias": "the nameserver is an alias (CNAME), which some resolvers don't follow (RFC 2181, section 10.3)",
+    "nameserver_is_alias": "the nameserver is an alias (CNAME), which some "
+    "resolvers don't follow (RFC 2181, section 10.3)",
     "nameserver_not_public": "none of the nameserver's addresses is public, so it isn't asked",
     "nameserver_unreachable": "the nameserver doesn't answer over UDP",
     "nameserver_unreachable_over_tcp": "the nameserver doesn't answer over TCP (RFC 7766)",
@@ -104,8 +105,8 @@ def report(target: Target, seen: Observation, now: datetime) -> Report:
 def _derive_state(target: Target, seen: Observation, judgement: Judgement, found: Sequence[Finding]) -> str:
     """Return the state of a delegation.
 
-    It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this host couldn't ask all.
-    Not checked: that this host can ask nameservers (`control.py`).
+    It is `unknown` if no nameserver was asked, if the check is unfinished, or if no nameserver works and this
+    host couldn't ask all. Not checked: that this host can ask nameservers (`control.py`).
     """
     if seen.busy_until is not None or not target.delegation.nameservers:
         return UNKNOWN
@@ -167,7 +168,8 @@ def _host_findings(
                 "hijackable",
                 Level.WARNING,
                 each.host,
-                f"The domain of nameserver {each.host} isn't registered. Its next owner can take over {target.fqdn}.",
+                f"The domain of nameserver {each.host} isn't registered. Its next owner can take over "
+                f"{target.fqdn}.",
                 "Remove the nameserver, or register its domain.",
             )
         private = [address for address in each.addresses if address in not_public]
@@ -183,7 +185,9 @@ def _host_findings(
 
 
 def _is_hijackable(target: Target, host: HostAddresses) -> bool:
-    """True if anyone could register the host's domain: it doesn't exist below its top-level domain or below this platform domain."""
+    """True if anyone could register the host's domain: it doesn't exist below its top-level domain or below
+    this platform domain.
+    """
     if host.host in target.unheld:
         return True
     zone = host.missing_in
@@ -392,7 +396,8 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
             Level.NOTICE,
             target.fqdn,
             f"The nameservers have different versions of the zone: {versions}.",
-            "Wait until all have transferred the newest version. If the difference stays, check the zone transfers.",
+            "Wait until all have transferred the newest version. If the difference stays, check the zone "
+            "transfers.",
         )
     yield from _glue_findings(target, working)
 
@@ -445,7 +450,8 @@ def _software_findings(servers: Sequence[Server], working: Sequence[Server]) -> 
                 "udp_size",
                 Level.NOTICE,
                 server.address,
-                f"UDP answers of nameserver {server.host} ({server.address}) are larger than the {PAYLOAD_OCTETS} octets of the query, or get lost.",
+                f"UDP answers of nameserver {server.host} ({server.address}) are larger than the "
+                f"{PAYLOAD_OCTETS} octets of the query, or get lost.",
                 f"Limit its UDP answers to {PAYLOAD_OCTETS} octets.",
             )
 

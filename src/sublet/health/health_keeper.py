@@ -1,4 +1,6 @@
-"""The worker's part that checks published delegations: minutes after a change, then daily, and more often while a name is broken."""
+"""The worker's part that checks published delegations: minutes after a change, then daily, and more often
+while a name is broken.
+"""
 
 import asyncio
 import uuid
@@ -46,7 +48,9 @@ class Follower(Protocol):
     decisions: Counter[str]
 
     async def questions(self, due: DueCheck) -> Sequence[Question]:
-        """Return the additional questions that the check must ask for this follower; empty if it doesn't follow the name."""
+        """Return the additional questions that the check must ask for this follower; empty if it doesn't
+        follow the name.
+        """
 
     async def follow(self, due: DueCheck, result: CheckResult) -> object:
         """Act on the result of a recorded check."""
@@ -55,8 +59,9 @@ class Follower(Protocol):
 class HealthKeeper:
     """Runs the checks that are due.
 
-    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state, `overdue_seconds` is how long the
-    oldest due check has waited, `impaired` is why this host can't check, and `stopped` is true while the brake is on.
+    For the metrics: `checks` counts checks by their result, `states` has the number of names in each state,
+    `overdue_seconds` is how long the oldest due check has waited, `impaired` is why this host can't check,
+    and `stopped` is true while the brake is on.
     """
 
     def __init__(
@@ -125,7 +130,9 @@ class HealthKeeper:
             self._searched_all_at = now
 
     async def start_checks(self) -> int:
-        """Start the checks that are due, up to `CHECKS_MAX` at once, and return the number of started checks."""
+        """Start the checks that are due, up to `CHECKS_MAX` at once, and return the
+        number of started checks.
+        """
         free_slots = CHECKS_MAX - len(self._running)
         if free_slots <= 0 or not await self._db.read(store.is_due):
             return 0
@@ -159,7 +166,9 @@ class HealthKeeper:
             log.exception("health_fault", subdomain_id=due.subdomain_id)
 
     async def _undelegate(self, due: DueCheck) -> bool:
-        """Remove a name from the DNS if it has been broken for too long, and a check without cached answers finds it broken too."""
+        """Remove a name from the DNS if it has been broken for too long, and a check without cached answers
+        finds it broken too.
+        """
         assert self._checker is not None  # noqa: S101 - `run` starts no checks without a checker
         if not await self._db.read(is_undelegation_next, due.subdomain_id):
             return False

@@ -48,9 +48,9 @@ class Target:
 class HostAddresses:
     """The addresses of a nameserver, or why they weren't found.
 
-    `failure` is `not_found` (the host has no address in the DNS), `bogus` (its addresses don't validate), or `unknown` (the resolver
-    failed). `missing_in` is the zone whose nameservers answered that the host, or a name above it, doesn't exist. `alias` is the target of a
-    CNAME record.
+    `failure` is `not_found` (the host has no address in the DNS), `bogus` (its addresses don't validate), or
+    `unknown` (the resolver failed). `missing_in` is the zone whose nameservers answered that the host, or a
+    name above it, doesn't exist. `alias` is the target of a CNAME record.
     """
 
     host: str
@@ -129,7 +129,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault, or a possible improvement. `subject` is a host, an address, an algorithm, a domain or the name."""
+    """A fault, or a possible improvement.
+
+    `subject` is a host, an address, an algorithm, a domain or the name.
+    """
 
     code: str
     level: Level
@@ -174,9 +177,10 @@ def text_of(name: dns.name.Name) -> str:
 class Health:
     """The stored health of a name's delegation.
 
-    `generation` is the generation that was checked last. `next_state` is a new state, found at `next_since`, that a second check must confirm.
-    `failures` is the number of consecutive checks that found the name not working. `mailed_at` is the time of the mail that the name is
-    broken, `warned_at` of the mail that it will leave the DNS; both become None when the name works. `due_at` is the time of the next check.
+    `generation` is the generation that was checked last. `next_state` is a new state, found at `next_since`,
+    that a second check must confirm. `failures` is the number of consecutive checks that found the name not
+    working. `mailed_at` is the time of the mail that the name is broken, `warned_at` of the mail that it will
+    leave the DNS; both become None when the name works. `due_at` is the time of the next check.
     """
 
     subdomain_id: int

@@ -1,6 +1,7 @@
 """Observe a delegation: send each nameserver, at each address, the queries of a resolver.
 
-`findings.py` draws the conclusions. The number of queries and the time are limited, because registrants choose the servers.
+`findings.py` draws the conclusions. The number of queries and the time are limited, because registrants
+choose the servers.
 """
 
 import asyncio
@@ -40,7 +41,9 @@ from sublet.health.query_limits import (
 from sublet.health.resolve import ForwardingResolver, Resolver
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
-"""Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of the addresses."""
+"""Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of
+the addresses.
+"""
 UNLISTED_MAX = 6
 """The maximum number of nameservers that only the zone names, and of their addresses, that a check asks."""
 
@@ -115,7 +118,9 @@ class _Check:
         )
 
     async def resolve(self) -> None:
-        """Find the addresses of the nameservers in the glue or the DNS, and choose the addresses that may be asked."""
+        """Find the addresses of the nameservers in the glue or the DNS, and choose the addresses that may be
+        asked.
+        """
         delegation = self._target.delegation
         glued = glue_addresses(delegation)
 
@@ -147,7 +152,10 @@ class _Check:
         return not_public
 
     async def ask_all(self) -> None:
-        """Ask the servers. The questions that decide the state come first, because the queries or the time may run out."""
+        """Ask the servers.
+
+        The questions that decide the state come first, because the queries or the time may run out.
+        """
         await self._for_each(self.servers, self._ask_first)
         answered = [each for each in self.servers if _is_answering(each)]
         await self._for_each(answered, self._ask_deciding)
@@ -297,7 +305,9 @@ class _Check:
         server.recursion = await self._client.ask(server.address, parent, "SOA", self._budget, recursion=True)
 
     async def _ask_addresses(self, server: Server) -> None:
-        """Ask one server for the addresses of the nameservers at or below the name, to compare them with the glue."""
+        """Ask one server for the addresses of the nameservers at or below the name, to compare them with the
+        glue.
+        """
         for host in self._target.delegation.nameservers:
             if is_at_or_below(host, self._target.fqdn):
                 for family in ("A", "AAAA"):

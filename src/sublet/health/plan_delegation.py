@@ -35,7 +35,10 @@ NOT_CHECKED_IN_TIME = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A delegation to check before it is stored. `mode` is the platform domain's `delegation_check`: off, warn or require."""
+    """A delegation to check before it is stored.
+
+    `mode` is the platform domain's `delegation_check`: off, warn or require.
+    """
 
     target: Target
     mode: str
@@ -68,7 +71,9 @@ def plan_delegation(tx: Tx, actor: Actor, user: User, command: Register) -> Plan
 
 
 def plan_registration(tx: Tx, actor: Actor, user: User, command: Register) -> Plan | None:
-    """Return the delegation to check before a registration; None if the platform domain requires no check, or the verb will refuse."""
+    """Return the delegation to check before a registration; None if the platform domain requires no check, or
+    the verb will refuse.
+    """
     try:
         plan = plan_delegation(tx, actor, user, command)
     except Refusal:  # The verb will raise the refusal that comes first in its own order of checks.
@@ -77,7 +82,9 @@ def plan_registration(tx: Tx, actor: Actor, user: User, command: Register) -> Pl
 
 
 def plan_change(tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers) -> Plan | None:
-    """Return the delegation to check before a change; None if no check is required, the verb will refuse, or the delegation stays the same."""
+    """Return the delegation to check before a change; None if no check is required, the verb will refuse, or
+    the delegation stays the same.
+    """
     try:
         subdomain = find_in_account(tx, actor, identifier)
     except Refusal:
@@ -103,7 +110,8 @@ def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformD
 def refuse_if_broken(
     verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
 ) -> Callable[Concatenate[Tx, P], OutcomeT]:
-    """Return `verb`; if the platform domain requires a working delegation and the check found it broken, return a verb that always refuses.
+    """Return `verb`; if the platform domain requires a working delegation and the check found it broken,
+    return a verb that always refuses.
 
     The refusing verb raises, in this order:
         Refusal: `verb` raises it.

@@ -1,4 +1,7 @@
-"""Limit which addresses checks query, and how often. Registrants choose the addresses, and could abuse the registry for an attack."""
+"""Limit which addresses checks query, and how often.
+
+Registrants choose the addresses, and could abuse the registry for an attack.
+"""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -11,7 +14,9 @@ from sublet.dns.addresses import not_public_reason
 QUERIES_MAX = 120
 """The maximum number of queries of a check. A server gets about eight."""
 EXTRA_QUERIES_MAX = 240
-"""The maximum number of queries of a check for `extra` questions. DS records need 3 for each address, CSYNC records more."""
+"""The maximum number of queries of a check for `extra` questions. DS records need 3 for each address, CSYNC
+records more.
+"""
 CHECK_SECONDS = 10.0
 """The timeout of a check."""
 QUERIES_PER_SECOND = 5
@@ -34,7 +39,9 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def may_ask(address: str, allowed: Sequence[Network] = ()) -> bool:
-    """True if a query may go to this canonical address: it is public, or the operator allows its network (`health_allowed_networks`)."""
+    """True if a query may go to this canonical address: it is public, or the operator allows its network
+    (`health_allowed_networks`).
+    """
     parsed = ip_address(address)
     return not_public_reason(address) is None or any(
         parsed.version == network.version and parsed in network for network in allowed

@@ -1,4 +1,6 @@
-"""Find the addresses of nameservers with a validating resolver (`health_resolver`), or by iteration from the root, without validation."""
+"""Find the addresses of nameservers with a validating resolver (`health_resolver`), or by iteration from the
+root, without validation.
+"""
 
 import asyncio
 import random
@@ -67,7 +69,9 @@ CACHED_HOSTS_MAX = 20_000
 HOST_CACHE_SECONDS = 300.0
 """The time for which the addresses of a nameserver are cached."""
 SPECIAL_USE_DOMAINS = frozenset({"alt", "example", "invalid", "local", "localhost", "onion"})
-"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476). No query is sent for nameservers below them."""
+"""Top-level domains that the DNS never has (RFC 6761, 6762, 7686, 9476). No query is sent for nameservers
+below them.
+"""
 _FAMILIES = ("A", "AAAA")
 
 
@@ -85,7 +89,9 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer for one name and type: addresses, an alias, or a `failure` and `missing_in` of `HostAddresses`."""
+    """The answer for one name and type: addresses, an alias, or a `failure` and `missing_in` of
+    `HostAddresses`.
+    """
 
     addresses: tuple[str, ...] = ()
     alias: str | None = None
@@ -149,7 +155,9 @@ class ForwardingResolver:
         return found
 
     async def root_servers(self, budget: Budget) -> tuple[str, ...]:
-        """Return addresses of root servers, so that a closed network needs no setting for them; empty if the resolver fails."""
+        """Return addresses of root servers, so that a closed network needs no setting for them; empty if the
+        resolver fails.
+        """
         message = (await self.ask(dns.name.root, "NS", budget)).message
         found = find_rrset(message, dns.name.root, "NS") if message is not None else None
         hosts = [each.target for each in found or ()][:ROOT_HOSTS_MAX]
@@ -179,7 +187,9 @@ class ForwardingResolver:
         )
 
     async def _explain_servfail(self, name: dns.name.Name, family: str, budget: Budget) -> _Answer:
-        """Query again without validation after a SERVFAIL, and return the failure: `bogus`, or `unknown` if the resolver fails again."""
+        """Query again without validation after a SERVFAIL, and return the failure: `bogus`, or `unknown` if
+        the resolver fails again.
+        """
         unchecked = await self.ask(name, family, budget, checking_disabled=True)
         if unchecked.message is not None and unchecked.message.rcode() == dns.rcode.NOERROR:
             return _Answer(failure="bogus")
@@ -188,7 +198,9 @@ class ForwardingResolver:
     async def ask(
         self, name: dns.name.Name, rdtype: str, budget: Budget, *, checking_disabled: bool = False
     ) -> Reply:
-        """Return the resolver's reply to one question: over UDP, or over TCP if that fails or is truncated."""
+        """Return the resolver's reply to one question: over UDP, or over TCP if that
+        fails or is truncated.
+        """
         reply = NOT_ASKED
         for tcp in (False, True):
             reply = await self._client.ask(
@@ -259,7 +271,8 @@ class IteratingResolver:
             servers = cut.addresses or await self._addresses_of(cut.hosts, budget, depth)
             message, has_route = await self._ask_one_of(servers, name, family, budget)
             if message is None:
-                # No server of the zone answers. Whether this host is online, the control group says (`control.py`).
+                # No server of the zone answers. Whether this host is online, the control group says
+                # (`control.py`).
                 is_zone_at_fault = cut.zone != dns.name.root and has_route and not budget.is_spent
                 return _Answer(failure="not_found" if is_zone_at_fault else "unknown")
             answered = _read_answer(message, name, family)
@@ -274,7 +287,10 @@ class IteratingResolver:
     async def _addresses_of(
         self, hosts: Iterable[dns.name.Name], budget: Budget, depth: int
     ) -> tuple[str, ...]:
-        """Return the addresses of the first host that has any. `hosts` are the servers of a zone without glue."""
+        """Return the addresses of the first host that has any.
+
+        `hosts` are the servers of a zone without glue.
+        """
         if depth >= DEPTH_MAX:
             return ()
         for host in tuple(hosts)[:SERVERS_MAX]:
@@ -286,7 +302,9 @@ class IteratingResolver:
     async def _ask_one_of(
         self, servers: Sequence[str], name: dns.name.Name, rdtype: str, budget: Budget
     ) -> tuple[dns.message.Message | None, bool]:
-        """Return the first usable answer of a zone's servers, or None; and False if this host has no route to any of them."""
+        """Return the first usable answer of a zone's servers, or None; and False if this host has no route to
+        any of them.
+        """
         usable = [each for each in servers if may_ask(each, self._allowed)]
         random.shuffle(usable)
         has_route = not usable
@@ -333,7 +351,10 @@ def _read_answer(message: dns.message.Message, name: dns.name.Name, family: str)
 def _read_referral(
     message: dns.message.Message, zone: dns.name.Name, name: dns.name.Name
 ) -> _ZoneServers | None:
-    """Return the zone that a referral from `zone` towards `name` leads to, or None. Glue for hosts outside of `zone` is ignored."""
+    """Return the zone that a referral from `zone` towards `name` leads to, or None.
+
+    Glue for hosts outside of `zone` is ignored.
+    """
     for rrset in message.authority:
         leads = rrset.name != zone and rrset.name.is_subdomain(zone) and name.is_subdomain(rrset.name)
         if rrset.rdtype == dns.rdatatype.NS and leads:

@@ -14,15 +14,21 @@ CONFIRM_SLACK = timedelta(seconds=30)
 """How much earlier the second check may be."""
 DAILY = timedelta(days=1)
 JITTER = 0.1
-"""The fraction by which the pause between checks varies, so that names that were registered together aren't checked together."""
+"""The fraction by which the pause between checks varies, so that names that were registered together aren't
+checked together.
+"""
 BROKEN_FIRST = timedelta(hours=1)
 UNKNOWN_FIRST = timedelta(minutes=10)
 IMPAIRED_MAX = timedelta(minutes=30)
-"""The maximum pause while the registry can't check, so that the states are right again within an hour after that."""
+"""The maximum pause while the registry can't check, so that the states are right again within an hour after
+that.
+"""
 MAILED_AFTER = timedelta(hours=3)
 """How long a name must be broken before its user gets a mail."""
 NOTICE = timedelta(days=7)
-"""The time between the warning mail and the removal of a broken name from the DNS. It is at most half of `broken_days`."""
+"""The time between the warning mail and the removal of a broken name from the DNS. It is at most half of
+`broken_days`.
+"""
 WORKING = (HEALTHY, DEGRADED)
 
 
@@ -39,9 +45,11 @@ def new_health(subdomain_id: int, now: datetime, due_at: datetime) -> Health:
 def after_check(health: Health, report: Report, generation: int, now: datetime, chance: float) -> Health:
     """Return the health after a check of a generation. `chance` is a random number from 0 to 1.
 
-    The first check of a generation sets the state. After that, two checks, `CONFIRM_AFTER` apart, must find a new state before it is set.
+    The first check of a generation sets the state. After that, two checks, `CONFIRM_AFTER` apart, must find a
+    new state before it is set.
     """
-    # Checks that say nothing about the name are counted apart, so that the next real check comes soon after them.
+    # Checks that say nothing about the name are counted apart, so that the next real check comes soon after
+    # them.
     before = health.failures if _is_impaired(health.findings) == _is_impaired(report.findings) else 0
     failures = 0 if report.state in WORKING else before + 1
     checked = replace(
@@ -82,7 +90,10 @@ def _schedule_next(health: Health, now: datetime, chance: float) -> Health:
 
 
 def next_pause(state: str, failures: int, chance: float) -> timedelta:
-    """Return the time until the next check: about a day. While the name doesn't work it is shorter, and doubles with each failure up to a day."""
+    """Return the time until the next check: about a day.
+
+    While the name doesn't work it is shorter, and doubles with each failure up to a day.
+    """
     daily = DAILY * (1 + JITTER * (2 * chance - 1))
     if state in WORKING:
         return daily
@@ -97,7 +108,8 @@ def is_breakage_due(health: Health, now: datetime) -> bool:
 
 
 def leaves_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and at least a notice period after the warning.
+    """Return when a name leaves the DNS if it stays broken: after `broken_days`, and at least a notice period
+    after the warning.
 
     Return None if the name isn't broken, or if `broken_days` is 0, which never removes broken names.
     """
@@ -120,7 +132,9 @@ def is_undelegation_due(health: Health, broken_days: int, now: datetime) -> bool
 
 
 def next_consequence_at(health: Health, broken_days: int) -> datetime | None:
-    """Return when the next mail about a breakage or the removal from the DNS is due, so that a check comes in time; None if none is."""
+    """Return when the next mail about a breakage or the removal from the DNS is due, so that a check comes in
+    time; None if none is.
+    """
     if health.state != BROKEN:
         return None
     if health.mailed_at is None:

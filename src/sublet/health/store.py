@@ -1,4 +1,6 @@
-"""The SQL of delegation health: the health of names, their history, and the claims of nameservers' addresses."""
+"""The SQL of delegation health: the health of names, their history, and the claims of
+nameservers' addresses.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, fields
@@ -75,7 +77,9 @@ health_targets = Table(
     Column("held_until", Instant, nullable=False),
     Column("booked_until", Instant, nullable=False),
 )
-"""The addresses of nameservers. A check has claimed them until `held_until`, and later checks have booked them until `booked_until` (`claims.py`)."""
+"""The addresses of nameservers. A check has claimed them until `held_until`, and later checks have booked
+them until `booked_until` (`claims.py`).
+"""
 
 _HEALTH = delegation_health.c
 _COLUMNS = tuple(_HEALTH[each.name] for each in fields(Health))
@@ -146,7 +150,10 @@ _RESCHEDULE = Prepared(
 
 
 def lock_due(tx: Tx, limit: int) -> list[int]:
-    """Lock and return the names whose check is due, the longest overdue first. Skip names that another worker has locked."""
+    """Lock and return the names whose check is due, the longest overdue first.
+
+    Skip names that another worker has locked.
+    """
     return [row[0] for row in _DUE.all(tx, now=tx.now, at_most=limit)]
 
 
@@ -188,7 +195,9 @@ _FOLLOWED_OF = Prepared(
 
 
 def find_followed(tx: Tx, fqdn: str) -> tuple[int, datetime | None, datetime | None] | None:
-    """Return a name's id, the time of its last check and of its next check. The times are None before the first check.
+    """Return a name's id, the time of its last check and of its next check.
+
+    The times are None before the first check.
 
     Return None if the name isn't in the DNS, or its platform domain follows neither CDS nor CSYNC records.
     """
@@ -219,7 +228,9 @@ def list_checked(tx: Tx, after_id: int, limit: int) -> list[tuple[int, bool]]:
 
 
 def list_changed(tx: Tx, platform_domain_ids: Sequence[int], since: datetime, soon: datetime) -> list[int]:
-    """Return the names whose delegation or records changed since an instant, was not checked after that, and has no check due before `soon`."""
+    """Return the names whose delegation or records changed since an instant, was not checked after that, and
+    has no check due before `soon`.
+    """
     query = (
         select(subdomains.c.id)
         .select_from(_JOINED)
@@ -317,7 +328,9 @@ def list_changes(tx: Tx, subdomain_id: int) -> list[HealthChange]:
 
 
 def lock_addresses(tx: Tx, addresses: Sequence[str]) -> dict[str, tuple[datetime, datetime]]:
-    """Return `held_until` and `booked_until` of these addresses, and lock them, sorted to prevent deadlocks."""
+    """Return `held_until` and `booked_until` of these addresses, and lock them, sorted
+    to prevent deadlocks.
+    """
     rows = [{"address": each, "held_until": tx.now, "booked_until": tx.now} for each in sorted(addresses)]
     tx.connection.execute(insert_into(tx, health_targets).on_conflict_do_nothing(), rows)
     query = (

@@ -31,9 +31,9 @@ def is_undelegation_next(tx: Tx, subdomain_id: int) -> bool:
 def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
     """Remove the nameservers, glue and DS records of a name that has been broken for too long.
 
-    Return False if the removal isn't due, or if the brake doesn't allow it. Call this after a check of this generation without cached answers
-    found the name broken. The removal is audited, and mailed even if the user's reminders are off.
-    The user keeps the name, and can set other nameservers at once.
+    Return False if the removal isn't due, or if the brake doesn't allow it. Call this after a check of this
+    generation without cached answers found the name broken. The removal is audited, and mailed even if the
+    user's reminders are off. The user keeps the name, and can set other nameservers at once.
     """
     subdomain = lock_for_operator(tx, str(subdomain_id))
     if subdomain.generation != generation or not is_delegated(subdomain):

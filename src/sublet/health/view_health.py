@@ -1,4 +1,6 @@
-"""View the health of a name's delegation, or plan a check (GET and POST /subdomains/{fqdn}/health; docs/spec-choices.md, "Delegation health")."""
+"""View the health of a name's delegation, or plan a check (GET and POST /subdomains/{fqdn}/health;
+docs/spec-choices.md, "Delegation health").
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,9 +22,11 @@ from sublet.subdomains.model import Subdomain
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the newest first.
+    """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the
+    newest first.
 
-    `refused` are findings about refused requests of the name's zone. `leaves_at` is when the name leaves the DNS if it stays broken.
+    `refused` are findings about refused requests of the name's zone. `leaves_at` is when the name leaves the
+    DNS if it stays broken.
     """
 
     subdomain: Subdomain
@@ -37,7 +41,8 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
     """Return the health of a user's name.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the
+            trash.
     """
     return health_of(tx, find_in_account(tx, actor, identifier))
 
@@ -64,7 +69,8 @@ def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueC
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name, so it isn't in the DNS.
         NameserverRequired: the name has no nameserver, and no alias.
         Conflict: the last change of the name is not published yet.

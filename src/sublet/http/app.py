@@ -30,14 +30,19 @@ from sublet.operations.operation import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Oper
 from sublet.processes.store import check_readable
 
 FIRST_PREFIX = "/subdomains"
-"""The router tries paths in order. Paths with this prefix come first, because most requests are for subdomains."""
+"""The router tries paths in order. Paths with this prefix come first, because most requests are for
+subdomains.
+"""
 RefusalPage = Callable[[Request, Refusal], Awaitable[Response]]
 """Returns a refusal as a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """The objects that the status pages read. `readiness` has the checks of `/readyz` besides the database, by name."""
+    """The objects that the status pages read.
+
+    `readiness` has the checks of `/readyz` besides the database, by name.
+    """
 
     db: Database
     metrics: Metrics
@@ -54,7 +59,9 @@ def build_app(
     console_routes: Sequence[Route] = (),
     refusal_page: RefusalPage | None = None,
 ) -> ASGIApp:
-    """Return the application of an API process. `public_url` is the service's URL for clients, `document` builds the OpenAPI document.
+    """Return the application of an API process.
+
+    `public_url` is the service's URL for clients, `document` builds the OpenAPI document.
 
     `refusal_page` answers refused requests of browsers outside the API. Without it browsers get JSON too.
     """
@@ -127,7 +134,10 @@ def build_status_app(sources: StatusSources) -> ASGIApp:
 def _application(
     routes: Sequence[Route], default: ASGIApp, refusal_page: RefusalPage | None = None
 ) -> ASGIApp:
-    """Return the application of these routes. Each answer gets the security headers and the request id, unless it sets them itself."""
+    """Return the application of these routes.
+
+    Each answer gets the security headers and the request id, unless it sets them itself.
+    """
 
     async def refuse_method(request: Request, error: Exception) -> Response:
         """Return the refusal of a method that the path doesn't take, as a page or as JSON."""
@@ -203,7 +213,9 @@ def _by_prefix(apps: Mapping[str, ASGIApp], default: ASGIApp) -> ASGIApp:
 
 
 def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:
-    """Return an application for unknown paths that sends a page to browsers outside the API, and calls `default` for other requests."""
+    """Return an application for unknown paths that sends a page to browsers outside the API, and calls
+    `default` for other requests.
+    """
 
     async def unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -217,14 +229,20 @@ def _page_or_default(default: ASGIApp, refusal_page: RefusalPage) -> ASGIApp:
 
 
 def _wants_page(request: Request) -> bool:
-    """True if a browser loads a page. False for all requests to the API, because browsers get JSON there too."""
+    """True if a browser loads a page.
+
+    False for all requests to the API, because browsers get JSON there too.
+    """
     return "text/html" in request.headers.get("accept", "").lower() and not request.url.path.startswith(
         BASE_PATH
     )
 
 
 async def _answer_exception(request: Request, _error: Exception) -> Response:
-    """Return the answer to an unexpected exception of a page, without details. Starlette then raises the exception, so that uvicorn logs it."""
+    """Return the answer to an unexpected exception of a page, without details.
+
+    Starlette then raises the exception, so that uvicorn logs it.
+    """
     request_id = request_id_of(request.headers)
     bind_contextvars(request_id=request_id)
     return _refusal_response(request, internal_error(request_id), request_id)

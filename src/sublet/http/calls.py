@@ -1,7 +1,8 @@
 """The checks before an operation that the API and the console share, in the order of docs/errors.md.
 
-The checks are the rate limits of address and network, the session, the rate limit of the credential, the scope, the gate, the form of the
-request, and the timeout. `dispatch.py` applies the checks to requests of the API, `sublet.web` to forms of the console.
+The checks are the rate limits of address and network, the session, the rate limit of the credential, the
+scope, the gate, the form of the request, and the timeout. `dispatch.py` applies the checks to requests of the
+API, `sublet.web` to forms of the console.
 """
 
 import asyncio
@@ -57,7 +58,9 @@ from sublet.sign_in.sessions import CURRENT
 
 log = structlog.get_logger()
 ANSWER_SECONDS = 30.0
-"""The timeout of an operation that writes, without its wait for the publication. All timeouts inside it are shorter."""
+"""The timeout of an operation that writes, without its wait for the publication. All timeouts inside it are
+shorter.
+"""
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 FailureLimits = list[tuple[str, str]]
 """The rate limits, as policies and keys, that a failed authentication counts against."""
@@ -67,9 +70,10 @@ FailureLimits = list[tuple[str, str]]
 class SentRequest:
     """A request to an operation, without its credentials.
 
-    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request; the checks add the
-    headers of the answer to `headers`. `counted_as` is the rate limit key of a request without a credential. `counted_classes` are the rate
-    classes of reads that a page has counted already: all reads of a page count once.
+    `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request;
+    the checks add the headers of the answer to `headers`. `counted_as` is the rate limit key of a request
+    without a credential. `counted_classes` are the rate classes of reads that a page has counted already: all
+    reads of a page count once.
     """
 
     fields: Headers
@@ -97,7 +101,9 @@ class Calls:
         self._idle = timedelta(hours=context.settings.session_idle_hours)
 
     async def count_request(self, client: Client, headers: dict[str, str]) -> FailureLimits:
-        """Count a request against the limits of its address and network. Return the limits that a failed authentication counts against.
+        """Count a request against the limits of its address and network.
+
+        Return the limits that a failed authentication counts against.
 
         Raises:
             RateLimited: a limit is exceeded.
@@ -116,7 +122,8 @@ class Calls:
         failure_limits: FailureLimits,
         organization_id: int | None,
     ) -> Registrant:
-        """Return the registrant of the session in the cookie, who acts for the organization with `organization_id` unless it is None.
+        """Return the registrant of the session in the cookie, who acts for the organization with
+        `organization_id` unless it is None.
 
         Not checked: that a page of this service sent the request.
 
@@ -142,7 +149,9 @@ class Calls:
     async def authenticate_token(
         self, client: Client, text: str, failure_limits: FailureLimits
     ) -> Registrant:
-        """Return the registrant of a token, and record its use. Only failed authentications count, so a valid token is always accepted.
+        """Return the registrant of a token, and record its use.
+
+        Only failed authentications count, so a valid token is always accepted.
 
         Raises, in this order:
             RateLimited: the token is invalid, and too many authentications failed.
@@ -157,7 +166,8 @@ class Calls:
             raise
         if not registrant.restrictions.allows_address(client.address):
             raise TokenRestricted(
-                f"This token may not be used from {client.address or 'this address'}. Send it from one of its networks, or use another token.",
+                f"This token may not be used from {client.address or 'this address'}. Send it from one of "
+                "its networks, or use another token.",
                 details={"restriction": "networks"},
             )
         self.context.record_use(registrant, client.address)
@@ -204,7 +214,10 @@ class Calls:
     async def answer_open(
         self, operation: Operation, sent: SentRequest, failure_limits: FailureLimits
     ) -> Answer[Any]:
-        """Return the answer of an operation that needs no token. `ValidationFailed` counts as a failed authentication, because it may follow a guess."""
+        """Return the answer of an operation that needs no token.
+
+        `ValidationFailed` counts as a failed authentication, because it may follow a guess.
+        """
         parts = await _read_parts(sent, operation)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
@@ -216,7 +229,10 @@ class Calls:
         return answer
 
     async def _run(self, operation: Operation, call: Call[Any, Any]) -> Answer[Any]:
-        """Run an operation. Those that write have a timeout, because they may wait for locks. Reads have the timeouts of the database.
+        """Run an operation.
+
+        Those that write have a timeout, because they may wait for locks. Reads have the timeouts of the
+        database.
 
         Raises:
             Unavailable: the timeout expired. A write that the database has accepted still takes effect.
@@ -237,7 +253,8 @@ class Calls:
                 raise
             log.error("too_slow", endpoint=operation.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This request took too long, so its outcome is unknown. If you sent an Idempotency-Key, send the request again with it. Otherwise check the result first.",
+                "This request took too long, so its outcome is unknown. If you sent an Idempotency-Key, "
+                "send the request again with it. Otherwise check the result first.",
                 retry_after_seconds=1,
             ) from None
 
@@ -257,7 +274,9 @@ class Calls:
     async def _count_as_write(
         self, sent: SentRequest, counted: Allowance | None, registrant: Registrant
     ) -> None:
-        """Count a ticket request that created no ticket or reply as a write instead, if the write limit allows one more."""
+        """Count a ticket request that created no ticket or reply as a write instead, if the write limit
+        allows one more.
+        """
         if counted is None or counted.policy.name != TICKET:
             return
         limiter = self.context.rate_limiter
@@ -282,7 +301,10 @@ class Calls:
         await self.context.db.read(require_recent_sign_in, actor, any_method=gate.any_method)
 
     async def _read(self, sent: SentRequest, operation: Operation, registrant: Registrant) -> Call[Any, Any]:
-        """Return the call that an operation gets. A refusal lists all malformed fields of body, query and headers."""
+        """Return the call that an operation gets.
+
+        A refusal lists all malformed fields of body, query and headers.
+        """
         parts = await _read_parts(sent, operation)
         if_match = sent.fields.getlist("if-match")
         return Call(
@@ -311,12 +333,17 @@ class Calls:
 
 
 def _rate_limit_key(rate_class: str, registrant: Registrant) -> str:
-    """Return the key of a request: its token or session, or for tickets its user, because people must read what all tokens send."""
+    """Return the key of a request: its token or session, or for tickets its user, because people must read
+    what all tokens send.
+    """
     return f"user-{registrant.user.id}" if rate_class == TICKET else registrant.rate_limit_key
 
 
 class _Parts(NamedTuple):
-    """The parts of a request. `members` is the parsed JSON body; `body` is the Struct made from it, `query` that of the query string."""
+    """The parts of a request.
+
+    `members` is the parsed JSON body; `body` is the Struct made from it, `query` that of the query string.
+    """
 
     members: dict[str, Any]
     body: Any
@@ -325,7 +352,10 @@ class _Parts(NamedTuple):
 
 
 async def _read_parts(sent: SentRequest, operation: Operation) -> _Parts:
-    """Return the parts of a request. A refusal lists all malformed fields (400), or else all invalid ones (422)."""
+    """Return the parts of a request.
+
+    A refusal lists all malformed fields (400), or else all invalid ones (422).
+    """
     members: dict[str, Any] = {}
     reading = Reading()
     body = None
@@ -353,24 +383,30 @@ def _authorize(operation: Operation, registrant: Registrant) -> None:
     """
     if operation.needs_session and registrant.session is None:
         raise SessionRequired(
-            "This request needs a session, not a token. Sign in with a browser, and send the request from there."
+            "This request needs a session, not a token. Sign in with a browser, and send the request from "
+            "there."
         )
     scope = operation.scope
     if scope is None or scope in registrant.restrictions.scopes:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(
-            f"This token lacks the scope {scope}. Create a token with this scope by POST /tokens, or sign in with a browser.",
+            f"This token lacks the scope {scope}. Create a token with this scope by POST /tokens, or sign "
+            "in with a browser.",
             details={"required_scope": scope},
         )
     raise InsufficientRole(
-        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this request. Ask an owner to change your role.",
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this "
+        "request. Ask an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )
 
 
 def read_key(headers: Headers, reading: Reading) -> str | None:
-    """Return the `Idempotency-Key`, or None without the header. Add an error to `reading` if the key is malformed."""
+    """Return the `Idempotency-Key`, or None without the header.
+
+    Add an error to `reading` if the key is malformed.
+    """
     values = headers.getlist("idempotency-key")
     if not values:
         return None

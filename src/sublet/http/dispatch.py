@@ -1,7 +1,8 @@
 """Answer requests of the API: check each in the documented order (docs/errors.md), then call its function.
 
-The order is: head, rate limits of address and network, path, method, token or session, networks of the token or origin of the session's
-request, rate limit of the credential, scope, gate, media type, size, form. The verb does the other checks.
+The order is: head, rate limits of address and network, path, method, token or session, networks of the token
+or origin of the session's request, rate limit of the credential, scope, gate, media type, size, form. The
+verb does the other checks.
 """
 
 import time
@@ -94,12 +95,16 @@ class Resource:
         self._methods = methods
         self._surface = next((each.surface for each in methods.values()), surface)
         self._log_request = choose_request_log(context.settings)
-        # A path parameter of an open operation may be a secret, so the log gets the path with the parameters' names instead of their values.
-        # `without_codes` hides codes in the other paths, also in paths that don't exist.
+        # A path parameter of an open operation may be a secret, so the log gets the path with the parameters'
+        # names instead of their values. `without_codes` hides codes in the other paths, also in paths that
+        # don't exist.
         self._logged_path = next((each.full_path for each in methods.values() if each.is_open), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, count it and log it. An unexpected exception is logged in full and answered without details."""
+        """Answer one request, count it and log it.
+
+        An unexpected exception is logged in full and answered without details.
+        """
         started = time.perf_counter()
         fields = Headers(scope=scope)
         request_id = request_id_of(fields)
@@ -139,7 +144,8 @@ class Resource:
         except ClientDisconnect:  # no fault: the client has closed the connection during a streamed answer
             error = "client_disconnected"
         except Exception:
-            # A part of a streamed answer failed. The server closes the connection, so the client sees that the answer is incomplete.
+            # A part of a streamed answer failed. The server closes the connection, so the client sees that
+            # the answer is incomplete.
             log.exception("fault", path=request.logged_path)
             error, status = InternalError.code, 500
         seconds = time.perf_counter() - started
@@ -193,7 +199,9 @@ class Resource:
         return operation
 
     async def _authenticate(self, request: _Request, failure_limits: FailureLimits) -> Registrant:
-        """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is no `Authorization`."""
+        """Return the registrant of the token in `Authorization`, or of the session in the cookie if there is
+        no `Authorization`.
+        """
         values = request.fields.getlist("authorization")
         organization_id = read_organization(request.fields, is_of_session=not values)
         if not values:
@@ -202,14 +210,18 @@ class Resource:
         if len(values) > 1 or scheme.lower() != "bearer":
             await self._calls.count_failure(failure_limits)
             raise TokenInvalid(
-                "The header Authorization is malformed or repeated. Send `Authorization: Bearer <API_TOKEN>` once."
+                "The header Authorization is malformed or repeated. Send `Authorization: Bearer "
+                "<API_TOKEN>` once."
             )
         return await self._calls.authenticate_token(request.client, token.strip(" "), failure_limits)
 
     async def _authenticate_session(
         self, request: _Request, failure_limits: FailureLimits, organization_id: int | None
     ) -> Registrant:
-        """Return the registrant of the session in the cookie. Refuse a change that no page of this service sent."""
+        """Return the registrant of the session in the cookie.
+
+        Refuse a change that no page of this service sent.
+        """
         registrant = await self._calls.authenticate_session(
             request.client, request.headers, failure_limits, organization_id
         )

@@ -23,7 +23,10 @@ _LOADER = jinja2.PackageLoader("sublet.http", "docs_templates")
 
 @dataclass(frozen=True)  # without slots, because of cached_property
 class Entry:
-    """An operation, an error code or a field code. `anchor` is unique in the reference, `mark` is a method or a status."""
+    """An operation, an error code or a field code.
+
+    `anchor` is unique in the reference, `mark` is a method or a status.
+    """
 
     anchor: str
     mark: str
@@ -68,7 +71,9 @@ class Reference:
     groups: Sequence[Group]
 
     def search(self, query: str) -> list[tuple[Group, Entry]]:
-        """Return the entries that contain all words of the query, those with all of them in the heading first."""
+        """Return the entries that contain all words of the query, those with all of them in the heading
+        first.
+        """
         words = query.casefold().split()
         found = [
             (group, entry)
@@ -188,7 +193,9 @@ def _curl(url: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """Return the type of a schema in words, such as `text or null`, `list of GlueEntry` or `one of free, plus`."""
+    """Return the type of a schema in words, such as `text or null`, `list of GlueEntry` or `one of free,
+    plus`.
+    """
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
     for key in ("anyOf", "oneOf"):

@@ -1,7 +1,8 @@
 """Convert refusals to HTTP answers: statuses and the envelope.
 
-Every failure has the members `ok`, `error`, `message`, `errors`, `details` and `request_id` (docs/spec-choices.md, "Base, envelope,
-errors"), and `quote` if it is about a price. With `Accept: application/problem+json` it has the members of RFC 9457 too.
+Every failure has the members `ok`, `error`, `message`, `errors`, `details` and `request_id`
+(docs/spec-choices.md, "Base, envelope, errors"), and `quote` if it is about a price. With `Accept:
+application/problem+json` it has the members of RFC 9457 too.
 """
 
 import re
@@ -60,7 +61,10 @@ def status_of(refusal: type[Refusal]) -> int:
 
 
 def names_media_type(accept: str, wanted: str) -> bool:
-    """True if an `Accept` header names a media type, with a weight above 0. Ranges such as `*/*` name none."""
+    """True if an `Accept` header names a media type, with a weight above 0.
+
+    Ranges such as `*/*` name none.
+    """
     for item in accept.lower().split(","):
         media_type, _, parameters = item.partition(";")
         if media_type.strip() == wanted:
@@ -90,7 +94,8 @@ def render_refusal(
 ) -> tuple[int, dict[str, str], bytes]:
     """Return status, headers and body of the answer to a refused request.
 
-    `accept` is the request's `Accept` header. `docs_path` is the path of the page that explains the codes, for RFC 9457's `type`.
+    `accept` is the request's `Accept` header. `docs_path` is the path of the page that explains the codes,
+    for RFC 9457's `type`.
     """
     status = status_of(type(refusal))
     members = refusal_members(refusal, request_id)

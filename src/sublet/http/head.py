@@ -1,6 +1,8 @@
-"""Read the head of a request: check it, and find its id, its client, and the organization that its session acts for.
+"""Read the head of a request: check it, and find its id, its client, and the organization that its session
+acts for.
 
-The organization isn't stored in the session, because two tabs of a browser share a session and may act for different organizations.
+The organization isn't stored in the session, because two tabs of a browser share a session and may act for
+different organizations.
 """
 
 import re
@@ -23,7 +25,9 @@ URI_MAX_BYTES = 16 * 1024
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?")
-"""A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers have underscores."""
+"""A host name, an address or nothing, with or without a port (RFC 9110, section 7.2). Names of containers
+have underscores.
+"""
 
 
 def check_head(scope: Scope, fields: Headers) -> None:
@@ -33,8 +37,8 @@ def check_head(scope: Scope, fields: Headers) -> None:
 
     Raises, in this order:
         UriTooLong: path and query are longer than `URI_MAX_BYTES`.
-        InvalidRequest: the version is neither 1.0 nor 1.1; `Host` is missing, repeated or malformed; HTTP/1.0 has
-            `Transfer-Encoding`; the path has an empty segment or a control character.
+        InvalidRequest: the version is neither 1.0 nor 1.1; `Host` is missing, repeated or malformed; HTTP/1.0
+            has `Transfer-Encoding`; the path has an empty segment or a control character.
     """
     path, version = scope["path"], scope["http_version"]
     hosts = fields.getlist("host")
@@ -61,7 +65,9 @@ SITES_MAX = 64
 
 
 def request_id_of(fields: Headers) -> str:
-    """Return the client's `X-Request-Id` if it has 1 to 64 characters of `A-Za-z0-9._-` and no token; otherwise a new id."""
+    """Return the client's `X-Request-Id` if it has 1 to 64 characters of `A-Za-z0-9._-` and no token;
+    otherwise a new id.
+    """
     text = fields.get("x-request-id")
     is_accepted = text is not None and _REQUEST_ID.fullmatch(text) and without_secrets(text) == text
     return text if text is not None and is_accepted else new_request_id()
@@ -111,7 +117,8 @@ def read_organization(fields: Headers, *, is_of_session: bool) -> int | None:
         return None
     if not is_of_session:
         raise InvalidRequest(
-            f"{ORGANIZATION_HEADER} is for sessions. Leave it out: a token acts for the organization that it was created for."
+            f"{ORGANIZATION_HEADER} is for sessions. Leave it out: a token acts for the organization that "
+            "it was created for."
         )
     organization_id = parse_id(values[0]) if len(values) == 1 else None
     if organization_id is None:

@@ -1,7 +1,8 @@
-"""The OpenAPI 3.1 document, made from the operations: schemas of Structs, answers of refusals, then the document.
+"""The OpenAPI 3.1 document, made from the operations: schemas of Structs, answers of refusals, then the
+document.
 
-msgspec derives the schema of a Struct from its types. This module adds what the types don't say: members that the rules require, the
-forms of a DS entry, the 64 bits of numbers, and that texts have no NUL.
+msgspec derives the schema of a Struct from its types. This module adds what the types don't say: members that
+the rules require, the forms of a DS entry, the 64 bits of numbers, and that texts have no NUL.
 """
 
 import inspect
@@ -58,7 +59,8 @@ def reference(struct: type[msgspec.Struct]) -> Schema:
 def body_schemas(structs: Iterable[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies and of the Structs inside them, by name.
 
-    Not in the schemas: that `nameservers` and `ns1` to `ns4` exclude each other, and rules that depend on stored data.
+    Not in the schemas: that `nameservers` and `ns1` to `ns4` exclude each other, and rules that depend on
+    stored data.
     """
     wanted = [*structs, *(form for each in TextOrObject.__subclasses__() for form in each.__subclasses__())]
     _, found = msgspec.json.schema_components(wanted, ref_template=REF_TEMPLATE)
@@ -75,7 +77,10 @@ def body_schemas(structs: Iterable[type[Body]]) -> dict[str, Schema]:
 
 
 def answer_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
-    """Return the schemas of answers and of the Structs inside them, by name. Every member is required, because answers have them all."""
+    """Return the schemas of answers and of the Structs inside them, by name.
+
+    Every member is required, because answers have them all.
+    """
     _, found = msgspec.json.schema_components(list(structs), ref_template=REF_TEMPLATE)
     for schema in found.values():
         for member in schema.get("properties", {}).values():
@@ -202,7 +207,9 @@ def build_problem_example(refusal: type[Refusal]) -> dict[str, Any]:
 
 
 def envelope_schemas() -> dict[str, Schema]:
-    """Return the schemas of a failure's envelope: `Failure`, and `Problem` with the members of RFC 9457 too."""
+    """Return the schemas of a failure's envelope: `Failure`, and `Problem` with the
+    members of RFC 9457 too.
+    """
     field_error = reference(FieldErrorShape)
     failure = {
         "title": "Failure",
@@ -220,7 +227,8 @@ def envelope_schemas() -> dict[str, Schema]:
                 "type": "array",
                 "items": field_error,
                 "maxItems": FIELD_ERRORS_MAX,
-                "description": "All malformed fields (400) or all invalid fields (422), but at most 50; `details.errors_omitted` counts the others.",
+                "description": "All malformed fields (400) or all invalid fields (422), but at most 50; "
+                "`details.errors_omitted` counts the others.",
             },
             "details": {
                 "type": "object",
@@ -228,7 +236,8 @@ def envelope_schemas() -> dict[str, Schema]:
                     "errors_omitted": {
                         "type": "integer",
                         "minimum": 1,
-                        "description": "The number of wrong fields that `errors` omits; absent if `errors` lists all.",
+                        "description": "The number of wrong fields that `errors` "
+                        "omits; absent if `errors` lists all.",
                     }
                 },
                 "description": "Members that depend on the code.",
@@ -266,7 +275,9 @@ def field_code_schema() -> Schema:
 
 
 def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
-    """Return the examples that `responses` refers to, under the error code, and as problem details under `PROBLEM_PREFIX` and the code."""
+    """Return the examples that `responses` refers to, under the error code, and as problem details under
+    `PROBLEM_PREFIX` and the code.
+    """
     found = {}
     for refusal in refusals:
         found[refusal.code] = {"summary": code_description(refusal), "value": build_error_example(refusal)}
@@ -278,7 +289,10 @@ def example_components(refusals: Iterable[type[Refusal]]) -> dict[str, Any]:
 
 
 def responses(refusals: Sequence[type[Refusal]]) -> dict[str, dict[str, Any]]:
-    """Return the responses of refusals by status, in ascending order. The codes of a status keep the given order."""
+    """Return the responses of refusals by status, in ascending order.
+
+    The codes of a status keep the given order.
+    """
     by_status: dict[int, list[type[Refusal]]] = defaultdict(list)
     for refusal in refusals:
         by_status[status_of(refusal)].append(refusal)
@@ -308,7 +322,10 @@ def _references(refusals: Sequence[type[Refusal]], prefix: str) -> dict[str, Any
 
 
 def _schema(base: str, refusals: list[type[Refusal]]) -> Schema:
-    """Return the schema of a status with its codes. `quote` is required with the codes that are about a price."""
+    """Return the schema of a status with its codes.
+
+    `quote` is required with the codes that are about a price.
+    """
     schema: Schema = {
         "allOf": [{"$ref": f"#/components/schemas/{base}"}],
         "type": "object",
@@ -348,8 +365,9 @@ members of problem details (RFC 9457).
 A paid request first answers 402 with a `quote` and does nothing; the same request with `"confirm": true` completes it. Send an
 `Idempotency-Key` with every write: a repeated request then takes effect once. Unknown members and query parameters are refused, and so is
 an integer with a fraction or an exponent (`1.0`).
-"""
-# A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot: clients resolve `.` and `..`.
+"""  # noqa: E501
+# A path segment has no `/`, no control character, no character with a meaning in URLs, and no leading dot:
+# clients resolve `.` and `..`.
 _SEGMENT: dict[str, Any] = {
     "type": "string",
     "minLength": 1,
@@ -359,7 +377,9 @@ _SEGMENT: dict[str, Any] = {
 _TAG_EXAMPLE = '"5f2b1c0d9e8a4f7b-6c3d2e1f0a9b8c7d"'
 _HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {
-        "description": "The id of this request in the service's log: the client's `X-Request-Id` if it is valid, otherwise a new id.",
+        "description": "The id of this request in the service's log: the "
+        "client's `X-Request-Id` if it is valid, "
+        "otherwise a new id.",
         "required": True,
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
         "example": REQUEST_ID_EXAMPLE,
@@ -380,13 +400,15 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "example": '</api/v1/subdomains?limit=100&cursor=bmV4dA>; rel="next"',
     },
     "ETag": {
-        "description": "The tag of this answer, for `If-None-Match` of this request and `If-Match` of changes.",
+        "description": "The tag of this answer, for `If-None-Match` of "
+        "this request and `If-Match` of changes.",
         "required": True,
         "schema": {"type": "string", "pattern": '^"[0-9a-f]{16}-[0-9a-f]{16}"$'},
         "example": _TAG_EXAMPLE,
     },
     "Idempotent-Replayed": {
-        "description": "Present if this repeats the answer to an earlier request with the same `Idempotency-Key`.",
+        "description": "Present if this repeats the answer to an earlier "
+        "request with the same `Idempotency-Key`.",
         "schema": {"type": "string", "enum": ["true"]},
         "example": "true",
     },
@@ -412,7 +434,10 @@ _HEADERS: dict[str, dict[str, Any]] = {
 
 
 def build_document(operations: Sequence[Operation], base_url: str, version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these operations, in their order. `base_url` is the URL of the API for clients."""
+    """Return the OpenAPI 3.1 document of these operations, in their order.
+
+    `base_url` is the URL of the API for clients.
+    """
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         shown = paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -429,19 +454,25 @@ def build_document(operations: Sequence[Operation], base_url: str, version: str)
                 SECURITY_SCHEME: {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "`Authorization: Bearer <API_TOKEN>`. The operator or POST /tokens issues a token.",
+                    "description": "`Authorization: Bearer <API_TOKEN>`. The "
+                    "operator or POST /tokens issues a token.",
                 },
                 SESSION_SCHEME: {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": COOKIE,
-                    "description": "The session of a signed-in browser. A request with `Authorization` ignores it. A change must have an `Origin` or `Sec-Fetch-Site` of this service.",
+                    "description": "The session of a signed-in browser. A request "
+                    "with `Authorization` ignores it. A "
+                    "change must have an `Origin` or `Sec-Fetch-Site` of this service.",
                 },
                 ORGANIZATION_SCHEME: {
                     "type": "apiKey",
                     "in": "header",
                     "name": ORGANIZATION_HEADER,
-                    "description": "The id of the organization that a session acts for, with the user's role there. Without it the session acts for its user. It isn't secret. A request with a token may not send it.",
+                    "description": "The id of the organization that a session acts "
+                    "for, with the user's role there. "
+                    "Without it the session acts for its user. It isn't secret. A request with a token "
+                    "may not send it.",
                 },
             },
             "headers": _HEADERS,
@@ -467,7 +498,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": f"{operation.description}\n\nScope: {_scope(operation)}. Rate limit: `{operation.rate_class}`.",
+        "description": f"{operation.description}\n\nScope: {_scope(operation)}. "
+        f"Rate limit: `{operation.rate_class}`.",
         "security": _security(operation),
     }
     if parameters := _parameters(operation):
@@ -532,7 +564,9 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": False,
-                "description": "A text of the client's choice, different for each request. Within 24 hours the same request with the same key "
+                "description": "A text of the client's choice, different for each "
+                "request. Within 24 hours the same "
+                "request with the same key "
                 "takes effect once.",
                 "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
                 "example": "0f8fad5b-d9cb-469f-a165-70867728950e",
@@ -561,7 +595,9 @@ def _tags_parameter(name: str, description: str) -> dict[str, Any]:
 
 
 def _request_body(operation: Operation) -> dict[str, Any] | None:
-    """Return the request body; None for a DELETE that takes only an empty object, because HTTP defines no meaning for its body."""
+    """Return the request body; None for a DELETE that takes only an empty object, because HTTP defines no
+    meaning for its body.
+    """
     if operation.body is None or (operation.method == "DELETE" and operation.body is NoBody):
         return None
     media: dict[str, Any] = {"schema": reference(operation.body)}

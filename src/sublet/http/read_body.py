@@ -1,7 +1,8 @@
 """Read a request's body: check its media type, size and time, and parse its JSON object strictly.
 
-Python's parser accepts more than RFC 8259 allows, and silently keeps the last of duplicate keys. This module also refuses NaN,
-infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, and duplicate keys at any depth.
+Python's parser accepts more than RFC 8259 allows, and silently keeps the last of duplicate keys. This module
+also refuses NaN, infinities, numbers beyond 64 bits, lone surrogates, NUL, deep nesting, and duplicate keys
+at any depth.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ class BodyTooSlow(InvalidRequest):
 
 
 def check_media_type(headers: Headers, text_type: str | None = None) -> None:
-    """Raise unless the headers declare a body of JSON, or of `text_type`, in UTF-8, without a content encoding such as gzip.
+    """Raise unless the headers declare a body of JSON, or of `text_type`, in UTF-8, without a content
+    encoding such as gzip.
 
     Raises:
         UnsupportedMediaType: the headers declare another body, or none.
@@ -59,7 +61,10 @@ def check_media_type(headers: Headers, text_type: str | None = None) -> None:
 
 
 def is_declared_as(content_type: str, wanted: str | None) -> bool:
-    """True if a `Content-Type` means `wanted` in UTF-8 (RFC 9110, section 8.3.1). An empty last parameter is accepted."""
+    """True if a `Content-Type` means `wanted` in UTF-8 (RFC 9110, section 8.3.1).
+
+    An empty last parameter is accepted.
+    """
     media_type, *parameters = content_type.lower().split(";", 3)
     if media_type.strip(_BLANKS) != wanted:
         return False
@@ -120,7 +125,9 @@ async def read_body(
 
 
 def _content_length(headers: Headers) -> int:
-    """Return the declared length; 0 without the header, as in a chunked body. uvicorn has refused malformed values."""
+    """Return the declared length; 0 without the header, as in a chunked body. uvicorn has refused malformed
+    values.
+    """
     length = headers.get("content-length") or ""
     return int(length[:20]) if length.isascii() and length.isdigit() else 0
 
@@ -138,11 +145,12 @@ class _Object(dict[str, Any]):
 
 
 def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
-    """Return the JSON object of a body, and an error (`duplicate_field`) for each duplicate member at any depth.
+    """Return the JSON object of a body, and an error (`duplicate_field`) for each duplicate member at any
+    depth.
 
     Raises:
-        InvalidJson: the body isn't UTF-8, begins with a byte order mark, isn't JSON, has a number beyond 64 bits, a NUL or a
-            lone surrogate, is nested deeper than 32 levels, or isn't an object.
+        InvalidJson: the body isn't UTF-8, begins with a byte order mark, isn't JSON, has a number beyond 64
+            bits, a NUL or a lone surrogate, is nested deeper than 32 levels, or isn't an object.
     """
     text = _decoded(raw)
     if text.startswith("\ufeff"):
@@ -220,7 +228,10 @@ _DECODER = json.JSONDecoder(
 
 
 def _inspect(value: dict[str, Any] | list[Any], path: str, depth: int, duplicates: FieldErrors) -> None:
-    """Check the texts, keys and nesting of a value, and add its duplicates. `path` is truncated, so that deep nesting takes linear time."""
+    """Check the texts, keys and nesting of a value, and add its duplicates.
+
+    `path` is truncated, so that deep nesting takes linear time.
+    """
     if depth > DEPTH_MAX:
         raise _too_deep_refusal()
     prefix = f"{path}." if path else ""

@@ -1,7 +1,8 @@
 """Convert parsed JSON and query parameters to a Struct, and list every wrong member.
 
-msgspec stops at the first wrong member and converts some types. This module converts each member on its own. JSON types are exact: 1 is
-no boolean, 1.0 and true are no integers. Null means "not sent". Only types are checked here; the rules check lengths, ranges and values.
+msgspec stops at the first wrong member and converts some types. This module converts each member on its own.
+JSON types are exact: 1 is no boolean, 1.0 and true are no integers. Null means "not sent". Only types are
+checked here; the rules check lengths, ranges and values.
 """
 
 import difflib
@@ -24,7 +25,9 @@ LISTED_MEMBERS_MAX = 4
 LIST_ITEMS_MAX = 1000
 """The maximum number of items in a list. The rules allow about a hundred."""
 GUESSES_MAX = 10
-"""The maximum number of unknown members with a suggestion, because `difflib` takes up to a millisecond for each."""
+"""The maximum number of unknown members with a suggestion, because `difflib` takes up to a millisecond for
+each.
+"""
 _WANTED_TYPES = {bool: "true or false", int: "an integer", str: "a string", dict: "an object"}
 _SENT_TYPES = {
     bool: "a boolean",
@@ -40,7 +43,8 @@ _SENT_TYPES = {
 class Reading:
     """The wrong members found so far.
 
-    `malformed` leads to the status 400. `invalid` leads to 422: missing members of nested objects, and lists with too many items.
+    `malformed` leads to the status 400. `invalid` leads to 422: missing members of nested objects, and lists
+    with too many items.
     """
 
     malformed: FieldErrors = field(default_factory=FieldErrors)
@@ -63,7 +67,10 @@ class _Member:
 
 
 def invalid_request(errors: FieldErrors) -> InvalidRequest:
-    """Return the refusal of these malformed fields. Its message is about the first field, and says how many fields are malformed."""
+    """Return the refusal of these malformed fields.
+
+    Its message is about the first field, and says how many fields are malformed.
+    """
     first = errors[0]
     sentence = f"{first.field}: {first.message}"
     count = len(errors) + errors.omitted
@@ -120,9 +127,12 @@ def _add_unknown(
 def read_members(
     value: dict[str, Any], struct: type[msgspec.Struct], reading: Reading, prefix: str = ""
 ) -> Any:
-    """Return the Struct of an object. If members are wrong, add an error for each to `reading`, and return None.
+    """Return the Struct of an object.
 
-    The errors are `unknown_field` for a member that the Struct lacks, `wrong_type`, and `required` for a missing member of a nested object.
+    If members are wrong, add an error for each to `reading`, and return None.
+
+    The errors are `unknown_field` for a member that the Struct lacks, `wrong_type`, and `required` for a
+    missing member of a nested object.
     """
     members = _members(struct)
     before = reading.count()
@@ -184,13 +194,16 @@ def _wrong_type(value: Any, wanted: str, name: str, reading: Reading) -> None:
 
 
 def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading: Reading) -> Any:
-    """Return the Struct of a query string; None if the operation takes no parameters. If some are wrong, add an error for each to `reading`.
+    """Return the Struct of a query string; None if the operation takes no parameters.
 
-    The errors are `unknown_field`, `duplicate_field`, `wrong_type` for a malformed value, `too_long`, and `unknown_value` for a value that
-    isn't allowed.
+    If some are wrong, add an error for each to `reading`.
+
+    The errors are `unknown_field`, `duplicate_field`, `wrong_type` for a malformed value, `too_long`, and
+    `unknown_value` for a value that isn't allowed.
 
     Raises:
-        InvalidRequest: the query string isn't percent-encoded UTF-8, has more than `QUERY_PARAMETERS_MAX` parameters, or has a NUL.
+        InvalidRequest: the query string isn't percent-encoded UTF-8, has more than `QUERY_PARAMETERS_MAX`
+            parameters, or has a NUL.
     """
     if not query_string:
         return None if struct is None else struct()
@@ -204,7 +217,8 @@ def read_query(query_string: bytes, struct: type[msgspec.Struct] | None, reading
         )
     except ValueError:
         raise InvalidRequest(
-            f"The query string isn't percent-encoded UTF-8, or has more than {QUERY_PARAMETERS_MAX} parameters. Check it."
+            f"The query string isn't percent-encoded UTF-8, or has more than {QUERY_PARAMETERS_MAX} "
+            "parameters. Check it."
         ) from None
     found: dict[str, Any] = {}
     for name, text in pairs:

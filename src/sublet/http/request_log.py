@@ -1,4 +1,7 @@
-"""The log line of each request, in the formats of all lines (`service/logs.py`). It is written directly, because structlog takes longer."""
+"""The log line of each request, in the formats of all lines (`service/logs.py`).
+
+It is written directly, because structlog takes longer.
+"""
 
 import json
 import logging
@@ -18,7 +21,10 @@ _WORD = re.compile(r"[!#-&(-<>-~]+")
 
 
 class LoggedRequest(NamedTuple):
-    """An answered request. The client chose method and path; the service made the other fields. Fields that are None are left out."""
+    """An answered request.
+
+    The client chose method and path; the service made the other fields. Fields that are None are left out.
+    """
 
     method: str
     path: str
@@ -51,7 +57,8 @@ def _write_text(request: LoggedRequest) -> None:
     method, path, endpoint, status, duration_ms, user_id, error, request_id = request
     sys.stderr.write(
         f"{_now()} [info     ] request                        duration_ms={duration_ms} endpoint={endpoint}"
-        f"{'' if error is None else f' error={error}'} method={quoted(method)} path={quoted(without_secrets(path))}"
+        f"{'' if error is None else f' error={error}'} method={quoted(method)} "
+        f"path={quoted(without_secrets(path))}"
         f" request_id={request_id} status={status}{'' if user_id is None else f' user_id={user_id}'}\n"
     )
 

@@ -6,7 +6,9 @@ from sublet.config import Settings, abuse_contact, contact_url
 
 SECURITY_TXT_PATH = "/.well-known/security.txt"
 VALID_FOR = timedelta(days=30)
-"""The time until the file expires. Each answer has a new date; RFC 9116, section 2.5.5, recommends less than a year."""
+"""The time until the file expires. Each answer has a new date; RFC 9116, section 2.5.5, recommends less than
+a year.
+"""
 
 
 def security_txt(settings: Settings, public_url: str, now: datetime) -> str:

@@ -1,7 +1,7 @@
 """Serve an ASGI application with uvicorn on a given socket, and drain its connections when it stops.
 
-uvicorn doesn't limit the time for a request's head, the size of the head, or the requests that a client pipelines on a connection. The
-proxy in `deploy/nginx/` does (docs/operating/proxy.md).
+uvicorn doesn't limit the time for a request's head, the size of the head, or the requests that a client
+pipelines on a connection. The proxy in `deploy/nginx/` does (docs/operating/proxy.md).
 """
 
 import asyncio
@@ -23,9 +23,12 @@ CONNECTIONS_MAX = 1000
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that its caller stops, not a signal. While it stops, idle connections stay open for a last request.
+    """A uvicorn server that its caller stops, not a signal.
 
-    Without this drain uvicorn closes idle connections at once, and loses requests that clients have just sent.
+    While it stops, idle connections stay open for a last request.
+
+    Without this drain uvicorn closes idle connections at once, and loses requests that clients have just
+    sent.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class _Server(uvicorn.Server):
         self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new connections, wait until all connections are closed or the drain has timed out, then stop."""
+        """Refuse new connections, wait until all connections are closed or the drain has timed out, then
+        stop.
+        """
         for server in self.servers:
             server.close()
         with contextlib.suppress(TimeoutError):
@@ -57,14 +62,16 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket that doesn't listen, so clients are refused until `serve_http` starts. Port 0 picks a free port.
+    """Return a bound socket that doesn't listen, so clients are refused until `serve_http` starts.
+
+    Port 0 picks a free port.
 
     Raises:
         OSError: the address is in use or isn't an address of this host.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without TCP_NODELAY the second segment of an answer waits up to
-    # 40 ms for the client's delayed acknowledgement.
+    # asyncio sets TCP_NODELAY only on sockets with this protocol number. Without TCP_NODELAY the second
+    # segment of an answer waits up to 40 ms for the client's delayed acknowledgement.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -76,7 +83,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Clients wait in its queue until `serve_http` starts. Port 0 picks a free port.
+    """Return a listening socket.
+
+    Clients wait in its queue until `serve_http` starts. Port 0 picks a free port.
 
     Raises:
         OSError: the address is in use or isn't an address of this host.
@@ -101,9 +110,10 @@ async def serve_http(
 ) -> None:
     """Answer requests until `stop` is set, then drain. Calls `on_listening` once it accepts clients.
 
-    Answers 503 while there are more than `connections_max` connections. After `stop` it refuses new connections, and each answer has
-    `Connection: close`. The drain ends once all connections are closed, or after `drain_seconds` (default: `DRAIN_SECONDS`). Requests that
-    still run are cancelled after `GRACE_SECONDS`; a write that the database has accepted still takes effect.
+    Answers 503 while there are more than `connections_max` connections. After `stop` it refuses new
+    connections, and each answer has `Connection: close`. The drain ends once all connections are closed, or
+    after `drain_seconds` (default: `DRAIN_SECONDS`). Requests that still run are cancelled after
+    `GRACE_SECONDS`; a write that the database has accepted still takes effect.
 
     Raises:
         OSError: another process listens on the address.

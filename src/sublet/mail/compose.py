@@ -14,7 +14,9 @@ from sublet.accounts.mailbox import canonical_address
 from sublet.mail.model import Mail
 
 WRAPPED_CHARACTERS_MIN = 60
-"""The minimum length of a line that is joined with the next line. The line break after a shorter line is kept."""
+"""The minimum length of a line that is joined with the next line. The line break after a shorter line is
+kept.
+"""
 _LINK = re.compile(r"https?://[!-~]+")
 
 
@@ -26,7 +28,9 @@ def _layout() -> Template:
 
 
 def html_of(subject: str, text: str) -> str:
-    """Return a text as an HTML document with its paragraphs and line breaks. The document loads no other files.
+    """Return a text as an HTML document with its paragraphs and line breaks.
+
+    The document loads no other files.
 
     A paragraph with nothing but a URL becomes a link. All other text is escaped.
     """
@@ -35,7 +39,10 @@ def html_of(subject: str, text: str) -> str:
 
 
 def _join_wrapped_lines(paragraph: str) -> list[str]:
-    """Return the lines of a paragraph. Lines that were wrapped at the width of the text are joined, except quoted lines."""
+    """Return the lines of a paragraph.
+
+    Lines that were wrapped at the width of the text are joined, except quoted lines.
+    """
     lines: list[str] = []
     is_wrapped = False
     for line in paragraph.splitlines():
@@ -58,8 +65,9 @@ _POLICY = SMTP.clone(cte_type="7bit")  # Servers without 8BITMIME accept it.
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     """Return the message of a mail, with text and HTML. `sender_name` may be empty.
 
-    Date, Message-ID and all other parts depend on the mail only, so that a mail server can recognise a second copy. Line breaks and
-    control characters in header values become spaces, so that a user's text can't add a header.
+    Date, Message-ID and all other parts depend on the mail only, so that a mail server can recognise a second
+    copy. Line breaks and control characters in header values become spaces, so that a user's text can't add a
+    header.
 
     Raises:
         InvalidAddress: the recipient is not an address.
@@ -81,7 +89,8 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
 def message_id(mail: Mail, domain: str) -> str:
     """Return the Message-ID of a mail. It is unique, and the same at every attempt.
 
-    The digest distinguishes mails with the same id in different registries, or before and after a restored backup.
+    The digest distinguishes mails with the same id in different registries, or before and after a restored
+    backup.
     """
     return f"<mail.{mail.id}.{_digest(mail)}@{domain}>"
 
@@ -92,5 +101,8 @@ def _digest(mail: Mail) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line. Unprintable characters become spaces, and several spaces become one space."""
+    """Return a text as one line.
+
+    Unprintable characters become spaces, and several spaces become one space.
+    """
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -18,21 +18,27 @@ _AT: Final = re.compile(r"[@\uff20\ufe6b]")
 def without_links(text: str) -> str:
     """Return a text without links: `https://a.example` becomes `https[:]//a[.]example`.
 
-    Mail programs make links of URLs, of host names and of addresses, so all three get brackets. Unprintable characters become spaces,
-    because they can reverse or hide text.
+    Mail programs make links of URLs, of host names and of addresses, so all three get brackets. Unprintable
+    characters become spaces, because they can reverse or hide text.
     """
     printable = "".join(char if char.isprintable() else " " for char in text)
     return _AT.sub("[at]", _COLON.sub("[:]", _DOT.sub("[.]", printable)))
 
 
 def quoted(text: str) -> str:
-    """Return a text without links, between quotation marks. It belongs in the text of a mail, never in the subject."""
+    """Return a text without links, between quotation marks.
+
+    It belongs in the text of a mail, never in the subject.
+    """
     inner = without_links(text).replace("“", '"').replace("”", '"')
     return f"“{inner}”"
 
 
 def quote_lines(text: str) -> str:
-    """Return a text as quoted lines without links. A text of more than `CHARACTERS_MAX` characters is cut off."""
+    """Return a text as quoted lines without links.
+
+    A text of more than `CHARACTERS_MAX` characters is cut off.
+    """
     kept = text.strip()[:CHARACTERS_MAX]
     lines = [without_links(each) for each in kept.splitlines()]
     if len(text.strip()) > CHARACTERS_MAX:
@@ -44,7 +50,8 @@ REMINDERS_FOOTER = (
     "You get this mail because reminders are on for your account. You can turn them off on the page Account."
 )
 CHANGES_ADVICE = (
-    "You can make other changes, or turn these off, on the page of the name. If you didn't expect this change, replace the keys of your "
+    "You can make other changes, or turn these off, on the page of the name. If you didn't expect this "
+    "change, replace the keys of your "
     "zone, and open a ticket on the page Help."
 )
 """For mails about changes that the child zone requested."""
@@ -63,6 +70,9 @@ def name_page(fqdn: str) -> str:
 
 
 def letter(user_name: str, *paragraphs: str, footer: str = "") -> str:
-    """Return the text of a mail: a greeting with the user's name, then these paragraphs. The footer follows as a signature (RFC 3676, section 4.3)."""
+    """Return the text of a mail: a greeting with the user's name, then these paragraphs.
+
+    The footer follows as a signature (RFC 3676, section 4.3).
+    """
     text = "\n\n".join((f"Hello {without_links(user_name)},", *paragraphs))
     return f"{text}{SIGNATURE}{footer}\n" if footer else f"{text}\n"

@@ -1,7 +1,8 @@
 """Send the mails of the outbox through a transport, at least once.
 
-The mailer claims a mail in a transaction, sends it outside, and records the outcome in a second transaction. If the process dies before
-the second transaction, the mail is sent again after the claim expires, with the same Message-ID.
+The mailer claims a mail in a transaction, sends it outside, and records the outcome in a second transaction.
+If the process dies before the second transaction, the mail is sent again after the claim expires, with the
+same Message-ID.
 """
 
 import asyncio
@@ -36,11 +37,13 @@ log = structlog.get_logger()
 class Mailer:
     """Sends the mails of the outbox, and enqueues the mails to the operator.
 
-    `public_url` is the URL of the service for links; empty if it is unknown. `operator_mail` is the operator's address; if it is empty, notices
-    to the operator are deleted. `site_name` begins the subjects of mails to the operator.
+    `public_url` is the URL of the service for links; empty if it is unknown. `operator_mail` is the
+    operator's address; if it is empty, notices to the operator are deleted. `site_name` begins the subjects
+    of mails to the operator.
 
-    For the metrics: `outcomes` is the number of attempts by outcome ("sent", "logged", "failed", "given_up"), `outbox` the last count of
-    waiting mails, and `oldest_seconds` the age of the oldest waiting mail at that count.
+    For the metrics: `outcomes` is the number of attempts by outcome ("sent", "logged", "failed", "given_up"),
+    `outbox` the last count of waiting mails, and `oldest_seconds` the age of the oldest waiting mail at that
+    count.
     """
 
     def __init__(
@@ -85,7 +88,8 @@ class Mailer:
     async def send_due(self) -> bool:
         """Send the mails that are due, one after the other. Return True if any mail was tried.
 
-        While the server can't be used, try one mail after each pause, so that the other mails don't count failed attempts.
+        While the server can't be used, try one mail after each pause, so that the other mails don't count
+        failed attempts.
         """
         tried = 0
         try:
@@ -98,7 +102,10 @@ class Mailer:
         return tried > 0
 
     async def _finish_one(self) -> bool:
-        """Claim, send and record a mail, within `FINISH_SECONDS` even if cancelled. Return False if no mail was due."""
+        """Claim, send and record a mail, within `FINISH_SECONDS` even if cancelled.
+
+        Return False if no mail was due.
+        """
         sending = asyncio.create_task(self._send_one())
         try:
             return await asyncio.shield(sending)

@@ -23,7 +23,9 @@ KINDS: Final = {
     "ticket": ("new ticket", "new tickets", "sublet ticket list"),
     "reply": ("reply to a ticket", "replies to tickets", "sublet ticket list"),
 }
-"""The kinds of notices: the words for one and for several, and the command that lists what they are about. The first kinds come first in a mail."""
+"""The kinds of notices: the words for one and for several, and the command that lists what they are about.
+The first kinds come first in a mail.
+"""
 
 ERASED: Final = (
     "A notice in this mail was about a user who has been deleted, so the text of the mail was erased. "
@@ -34,7 +36,11 @@ ERASED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice to the operator. `text` is the service's, `quoted` a user's. `user_id` is the holder whose deletion erases the notice, if any."""
+    """A notice to the operator.
+
+    `text` is the service's, `quoted` a user's. `user_id` is the holder whose deletion erases the notice, if
+    any.
+    """
 
     id: int
     kind: str
@@ -44,7 +50,10 @@ class Notice:
 
 
 def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
-    """Return one mail about all these notices (at least one). Its subject has only their numbers, and no text of a user."""
+    """Return one mail about all these notices (at least one).
+
+    Its subject has only their numbers, and no text of a user.
+    """
     ranks = list(KINDS)
     ordered = sorted(notices, key=lambda each: (ranks.index(each.kind), each.id))
     counts = Counter(each.kind for each in notices)
@@ -57,7 +66,10 @@ def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
         f"And {_counted(kind, left_off[kind])}: `{KINDS[kind][2]}`" for kind in KINDS if left_off[kind]
     ]
     minutes = int(EVERY.total_seconds() // 60)
-    footer = f"You get this mail because the setting operator_mail or site_contact has your address. There is at most one in {minutes} minutes."
+    footer = (
+        "You get this mail because the setting operator_mail or site_contact has your address. There is "
+        f"at most one in {minutes} minutes."
+    )
     text = "\n\n".join(paragraphs)
     return Message(f"[{site_name}] {numbers}", f"{text}{SIGNATURE}{footer}\n")
 

@@ -25,7 +25,9 @@ operator_notices = Table(
     Index("ix_operator_notices_user_id", "user_id"),
     sqlite_autoincrement=True,
 )
-"""Notices that wait for a mail have no `mail_id`. A notice keeps its row, without its texts, as long as its mail exists."""
+"""Notices that wait for a mail have no `mail_id`. A notice keeps its row, without its texts, as long as its
+mail exists.
+"""
 
 _NOTICE = tuple(operator_notices.c[name] for name in Notice.__slots__)
 _WAITING = operator_notices.c.mail_id.is_(None)
@@ -50,7 +52,10 @@ def find_last_mailed_at(tx: Tx) -> datetime | None:
 
 
 def lock_waiting(tx: Tx, limit: int) -> list[Notice]:
-    """Lock and return waiting notices, oldest first. Notices without a user come first, so that no number of tickets delays them."""
+    """Lock and return waiting notices, oldest first.
+
+    Notices without a user come first, so that no number of tickets delays them.
+    """
     order = (operator_notices.c.user_id.is_not(None), operator_notices.c.id)
     query = select(*_NOTICE).where(_WAITING).order_by(*order).limit(limit).with_for_update()
     return [Notice(*row) for row in tx.connection.execute(query)]

@@ -16,11 +16,14 @@ _AT_ONCE_MAX = 10_000
 def notify_operator(
     tx: Tx, kind: str, text: str, *, reference: str, quoted: str = "", user_id: int | None = None
 ) -> None:
-    """Add a notice to the operator (a key of `KINDS`). The mailer sends it, together with the other notices of a quarter of an hour.
+    """Add a notice to the operator (a key of `KINDS`).
 
-    Call this in the transaction of the event that the notice is about. A second notice with the same `reference` (at most 128 characters) is
-    ignored. `text` says what happened and which command shows more. It must not contain text of a user: that is `quoted`, and is
-    mailed as quoted lines without links. `user_id` is the user whose deletion erases the notice.
+    The mailer sends it, together with the other notices of a quarter of an hour.
+
+    Call this in the transaction of the event that the notice is about. A second notice with the same
+    `reference` (at most 128 characters) is ignored. `text` says what happened and which command shows more.
+    It must not contain text of a user: that is `quoted`, and is mailed as quoted lines without links.
+    `user_id` is the user whose deletion erases the notice.
 
     Without an address for the operator, the notice is deleted.
     """
@@ -40,7 +43,9 @@ def is_operator_mail_due(tx: Tx) -> bool:
 
 
 def mail_notices(tx: Tx, address: str, site_name: str) -> int | None:
-    """Enqueue one mail to the operator about the waiting notices. Return its id, or None if another worker did it.
+    """Enqueue one mail to the operator about the waiting notices.
+
+    Return its id, or None if another worker did it.
 
     Without an `address`, delete the notices.
     """

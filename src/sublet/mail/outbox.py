@@ -37,9 +37,10 @@ def enqueue(
 ) -> int:
     """Add a mail to a user or organization, and return its id.
 
-    Without a `recipient` it goes to the user's current address, or to each owner of the organization; then the id is the first mail's. Call this
-    in the transaction of the event that the mail is about, so that the mail is sent if and only if the event is committed. `reference` must
-    be unique. `page` is the path of the console's page about the same, for a link. A mail with a code has the code's end as `expires_at`. Not
+    Without a `recipient` it goes to the user's current address, or to each owner of the organization; then
+    the id is the first mail's. Call this in the transaction of the event that the mail is about, so that the
+    mail is sent if and only if the event is committed. `reference` must be unique. `page` is the path of the
+    console's page about the same, for a link. A mail with a code has the code's end as `expires_at`. Not
     checked: the user's reminders setting.
     """
     first_id = None
@@ -65,8 +66,8 @@ def enqueue_to(
 ) -> int:
     """Add a mail to an address that may have no user, and return its id. `reference` must be unique.
 
-    The message must not contain texts of users: the address may never have agreed to get them. A mail with a code has the code's end as
-    `expires_at`.
+    The message must not contain texts of users: the address may never have agreed to get them. A mail with a
+    code has the code's end as `expires_at`.
     """
     return store.insert_mail(
         tx,
@@ -80,10 +81,12 @@ def enqueue_to(
 
 
 def claim(tx: Tx) -> Mail | None:
-    """Claim and return the mail that has been due longest, or None. Other workers don't send it for the duration of `LEASE`.
+    """Claim and return the mail that has been due longest, or None.
 
-    Increments `attempts`. Send the mail outside the transaction, then call `record_delivery`. If the worker dies before that call, another
-    worker sends the mail again: delivery is at least once.
+    Other workers don't send it for the duration of `LEASE`.
+
+    Increments `attempts`. Send the mail outside the transaction, then call `record_delivery`. If the worker
+    dies before that call, another worker sends the mail again: delivery is at least once.
     """
     mail = store.lock_due(tx)
     if mail is None:
@@ -94,9 +97,11 @@ def claim(tx: Tx) -> Mail | None:
 
 
 def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bool = True) -> str:
-    """Record and return the outcome of an attempt to send a claimed mail: `sent`, `logged` (by a transport that doesn't deliver), `failed` or `given_up`.
+    """Record and return the outcome of an attempt to send a claimed mail: `sent`, `logged` (by a transport
+    that doesn't deliver), `failed` or `given_up`.
 
-    A failure is not recorded if a newer attempt has started or the operator has requested a retry. Success is always recorded.
+    A failure is not recorded if a newer attempt has started or the operator has requested a retry. Success is
+    always recorded.
     """
     if failure is None:
         store.record_sent(tx, mail.id) if delivers else store.record_logged(tx, mail.id)
@@ -112,10 +117,11 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
 
 
 def _notify_of_failure(tx: Tx, mail: Mail, failure: Failure, *, given_up: bool) -> None:
-    """Notify the operator of a mail at its first permanent refusal, its `ATTEMPTS_BEFORE_NOTICE`th failed attempt, or its end.
+    """Notify the operator of a mail at its first permanent refusal, its `ATTEMPTS_BEFORE_NOTICE`th failed
+    attempt, or its end.
 
-    The server's reply isn't in the notice, because it may have the recipient's address. There is no notice about mails to the operator, because
-    each would cause the next.
+    The server's reply isn't in the notice, because it may have the recipient's address. There is no notice
+    about mails to the operator, because each would cause the next.
     """
     if mail.reference.startswith(OPERATOR_REFERENCE):
         return
@@ -143,7 +149,9 @@ def _erase_notice(tx: Tx, mail: Mail) -> None:
 
 
 def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
-    """Make a mail due now, even if it was logged or given up (`sublet mail retry`). A mail that a worker is sending now may arrive twice.
+    """Make a mail due now, even if it was logged or given up (`sublet mail retry`).
+
+    A mail that a worker is sending now may arrive twice.
 
     Raises, in this order:
         NotFound: there is no such mail.
@@ -158,7 +166,8 @@ def retry(tx: Tx, actor: Actor, mail_id: int) -> Mail:
         )
     if not mail.text:
         raise Conflict(
-            f"The text of the mail {mail_id} was erased, because its code has expired or it is too old. Repeat the action that sent it."
+            f"The text of the mail {mail_id} was erased, because its code has expired or it is too old. "
+            "Repeat the action that sent it."
         )
     before = {"attempts": mail.attempts, "given_up": mail.given_up_at is not None}
     audit.record(tx, actor, "mail.retry", mail.id, before=before)

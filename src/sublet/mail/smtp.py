@@ -1,7 +1,7 @@
 """Send mail through an SMTP server (RFC 5321), with the standard library's client on a thread.
 
-Each network operation and each whole mail has a time limit. TLS certificates are verified against the system's authorities, or against the
-authorities in SSL_CERT_FILE.
+Each network operation and each whole mail has a time limit. TLS certificates are verified against the
+system's authorities, or against the authorities in SSL_CERT_FILE.
 """
 
 import asyncio
@@ -27,7 +27,9 @@ TIMEOUT_SECONDS = 20.0
 CONNECTING_MAX_SECONDS = 60.0
 """The time limit for connecting: all addresses of the server, TLS and authentication together."""
 SENDING_MAX_SECONDS = 90.0
-"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below `model.LEASE`, the duration of a claim."""
+"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below
+`model.LEASE`, the duration of a claim.
+"""
 REPLY_CHARACTERS_MAX = 300
 
 
@@ -36,7 +38,10 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """The configuration of the SMTP server. `security` is starttls, tls or none. Without `username` there is no authentication."""
+    """The configuration of the SMTP server.
+
+    `security` is starttls, tls or none. Without `username` there is no authentication.
+    """
 
     host: str
     port: int
@@ -68,7 +73,8 @@ def smtp_server(settings: Settings) -> SmtpServer:
             _password(server)
         except OSError as error:
             raise SettingsError(
-                f"smtp_password_file: can't be read: {error.strerror or error}. Check the path and its permissions."
+                f"smtp_password_file: can't be read: {error.strerror or error}. Check the path and its "
+                "permissions."
             ) from error
     return server
 
@@ -89,7 +95,8 @@ class SmtpTransport:
 
         Raises:
             ServerAway: the connection, its encryption or the authentication failed.
-            NotSent: the server refused the mail, or stopped answering. Permanent if the server refused the recipient or the text with 5xx.
+            NotSent: the server refused the mail, or stopped answering. Permanent if the server refused the
+                recipient or the text with 5xx.
         """
         if self._client is None or self._client.sock is None:
             self._client = await self._open_client()
@@ -107,7 +114,8 @@ class SmtpTransport:
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
     async def _open_client(self) -> smtplib.SMTP:
-        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt waits for this one.
+        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt
+        # waits for this one.
         if self._connecting is None:
             self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
         connecting = self._connecting
@@ -122,7 +130,10 @@ class SmtpTransport:
                 self._connecting = None
 
     async def close(self) -> None:
-        """Quit the session. While a mail is being sent, or if cancelled, close the connection without QUIT."""
+        """Quit the session.
+
+        While a mail is being sent, or if cancelled, close the connection without QUIT.
+        """
         client, self._client = self._client, None
         if client is None:
             return

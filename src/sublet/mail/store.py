@@ -59,7 +59,8 @@ mails = Table(
     Column("expires_at", Instant),
     CheckConstraint(
         "CASE WHEN next_attempt_at IS NULL THEN 0 ELSE 1 END + CASE WHEN sent_at IS NULL THEN 0 ELSE 1 END"
-        " + CASE WHEN logged_at IS NULL THEN 0 ELSE 1 END + CASE WHEN given_up_at IS NULL THEN 0 ELSE 1 END = 1",
+        " + CASE WHEN logged_at IS NULL THEN 0 ELSE 1 END + CASE WHEN given_up_at IS NULL THEN 0 ELSE 1 "
+        "END = 1",
         name="state",
     ),
     sqlite_autoincrement=True,
@@ -123,7 +124,10 @@ def is_any_due(tx: Tx) -> bool:
 
 
 def lock_due(tx: Tx) -> Mail | None:
-    """Lock and return the mail that has been due longest, or None. Skips mails that other workers have locked."""
+    """Lock and return the mail that has been due longest, or None.
+
+    Skips mails that other workers have locked.
+    """
     query = select(*_MAIL_COLUMNS).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
     return _mail_from_row(
         tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none()
@@ -132,19 +136,24 @@ def lock_due(tx: Tx) -> Mail | None:
 
 def _is_due(tx: Tx) -> ColumnElement[bool]:
     at = mails.c.next_attempt_at
-    # No pause is longer than BACK_OFF_MAX, so a later `next_attempt_at` was written while the clock was ahead.
+    # No pause is longer than BACK_OFF_MAX, so a later `next_attempt_at` was written while the clock was
+    # ahead.
     return WAITING & or_(at <= tx.now, at > tx.now + BACK_OFF_MAX)
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
-    """Store the start of an attempt, and the time of the next attempt if the outcome of this attempt is never recorded."""
+    """Store the start of an attempt, and the time of the next attempt if the outcome of this attempt is never
+    recorded.
+    """
     tx.connection.execute(
         update(mails).where(mails.c.id == mail_id).values(attempts=attempts, next_attempt_at=next_attempt_at)
     )
 
 
 def record_sent(tx: Tx, mail_id: int) -> None:
-    """Store that a mail was sent, whichever attempt sent it, so that it is not sent again, and erase its text."""
+    """Store that a mail was sent, whichever attempt sent it, so that it is not sent again, and erase its
+    text.
+    """
     unsent = (mails.c.id == mail_id) & mails.c.sent_at.is_(None)
     values = {
         "sent_at": tx.now,
@@ -191,8 +200,8 @@ def has_expired(tx: Tx) -> bool:
 def erase_expired(tx: Tx) -> None:
     """Erase the texts of unsent mails that have expired, and delete old mails without a text.
 
-    A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those mails stay, without their
-    address and subject.
+    A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those
+    mails stay, without their address and subject.
     """
     expired = _has_expired_text(tx)
     given_up = {"next_attempt_at": None, "given_up_at": tx.now, "error": EXPIRED}
@@ -227,7 +236,9 @@ def count_waiting(tx: Tx) -> Outbox:
 
 
 def count_requested(tx: Tx, recipient: str, since: datetime) -> int:
-    """Return the number of codes, invitations and offers of names that were mailed to an address since an instant."""
+    """Return the number of codes, invitations and offers of names that were mailed to an address since an
+    instant.
+    """
     of_request = mails.c.reference.like("code:%") | mails.c.reference.like("name_transfer:%:offer")
     query = select(func.count()).where(
         (mails.c.recipient == recipient) & (mails.c.created_at > since) & of_request
@@ -236,7 +247,10 @@ def count_requested(tx: Tx, recipient: str, since: datetime) -> int:
 
 
 def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> list[Mail]:
-    """Return mails, newest first. With `waiting`, only waiting mails; with `user_id`, only that user's mails."""
+    """Return mails, newest first.
+
+    With `waiting`, only waiting mails; with `user_id`, only that user's mails.
+    """
     query = select(*_MAIL_COLUMNS)
     if waiting:
         query = query.where(WAITING)

@@ -1,4 +1,7 @@
-"""Render the mail templates in `templates/`. The first line is the subject, the other lines are the text (docs/operating/mail.md)."""
+"""Render the mail templates in `templates/`.
+
+The first line is the subject, the other lines are the text (docs/operating/mail.md).
+"""
 
 from functools import cache
 from typing import Any

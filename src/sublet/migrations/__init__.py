@@ -1,13 +1,17 @@
-"""The migrations of the schema for both databases (Alembic). `upgrade` creates or upgrades a registry, even while the service runs.
+"""The migrations of the schema for both databases (Alembic).
 
-All pending migrations run in one transaction. On PostgreSQL, a statement that changes a table waits for its lock for at most
-`LOCK_TIMEOUT_SECONDS`, because all requests for the table queue behind the waiting statement. An upgrade that can't get its locks is rolled
-back and retried. An advisory lock serializes concurrent upgrades.
+`upgrade` creates or upgrades a registry, even while the service runs.
 
-Building an index on a large table blocks writers on PostgreSQL. `CREATE INDEX CONCURRENTLY` doesn't, but can't run in a transaction. A
-migration that needs it contains nothing else. In `op.get_context().autocommit_block()` it drops an invalid index of the same name, which an
-interrupted run may have left, and calls `op.create_index(…, postgresql_concurrently=True, if_not_exists=True)`. The block commits earlier
-statements and releases the advisory lock, so the migration must be idempotent.
+All pending migrations run in one transaction. On PostgreSQL, a statement that changes a table waits for its
+lock for at most `LOCK_TIMEOUT_SECONDS`, because all requests for the table queue behind the waiting
+statement. An upgrade that can't get its locks is rolled back and retried. An advisory lock serializes
+concurrent upgrades.
+
+Building an index on a large table blocks writers on PostgreSQL. `CREATE INDEX CONCURRENTLY` doesn't, but
+can't run in a transaction. A migration that needs it contains nothing else. In
+`op.get_context().autocommit_block()` it drops an invalid index of the same name, which an interrupted run may
+have left, and calls `op.create_index(…, postgresql_concurrently=True, if_not_exists=True)`. The block commits
+earlier statements and releases the advisory lock, so the migration must be idempotent.
 """
 
 import random
@@ -49,10 +53,12 @@ _NOT_ALLOWED = "42501"  # insufficient_privilege
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A migration: its revision, the first line of its docstring, and the older revisions whose code works with its schema.
+    """A migration: its revision, the first line of its docstring, and the older revisions whose code works
+    with its schema.
 
-    A migration's file lists all these revisions in `compatible_with`, not only the previous revision. The list must be empty unless the
-    migration only adds tables, indexes, and columns that are nullable or have a server default.
+    A migration's file lists all these revisions in `compatible_with`, not only the previous revision. The
+    list must be empty unless the migration only adds tables, indexes, and columns that are nullable or have a
+    server default.
     """
 
     revision: str
@@ -64,8 +70,9 @@ class Migration:
 class Plan:
     """The plan of an upgrade.
 
-    `before` is the present revision, None if the database was never initialised; `after` is the new revision. `migrations` are the
-    migrations to apply, oldest first. `in_the_way` are running processes that can't work with the new schema.
+    `before` is the present revision, None if the database was never initialised; `after` is the new revision.
+    `migrations` are the migrations to apply, oldest first. `in_the_way` are running processes that can't work
+    with the new schema.
     """
 
     before: str | None
@@ -74,11 +81,14 @@ class Plan:
     in_the_way: tuple[Process, ...]
 
     def refuse_running(self) -> None:
-        """Raise `Conflict` with the names of the running processes that can't work with the new schema, if there are any."""
+        """Raise `Conflict` with the names of the running processes that can't work with the new schema, if
+        there are any.
+        """
         if self.in_the_way:
             raise Conflict(
                 f"These processes were running a moment ago and can't work with the schema {self.after}: "
-                f"{'; '.join(str(each) for each in self.in_the_way)}. Stop them first, or give --force to upgrade while they run."
+                f"{'; '.join(str(each) for each in self.in_the_way)}. Stop them first, or give --force to "
+                "upgrade while they run."
             )
 
 
@@ -121,15 +131,17 @@ def plan_upgrade(tx: Tx) -> Plan:
 
 
 def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
-    """Upgrade the database at this address to the newest schema. Return the revision before (None if empty) and after.
+    """Upgrade the database at this address to the newest schema.
 
-    All migrations run in one transaction. A newer schema stays unchanged if this code can work with it. `force` upgrades even if running
-    processes can't work with the new schema.
+    Return the revision before (None if empty) and after.
+
+    All migrations run in one transaction. A newer schema stays unchanged if this code can work with it.
+    `force` upgrades even if running processes can't work with the new schema.
 
     Raises:
         Conflict: running processes can't work with the new schema, and `force` is false.
-        Unavailable: the database can't be reached or written; `plan_upgrade` raises it; an SQLite file is served; on PostgreSQL,
-            other transactions lock the tables for too long.
+        Unavailable: the database can't be reached or written; `plan_upgrade` raises it; an SQLite file is
+            served; on PostgreSQL, other transactions lock the tables for too long.
     """
     plan = plan_of(url)
     if plan.before is not None and not plan.migrations:
@@ -139,7 +151,8 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
         create_private(path)
     ends = time.monotonic() + TRY_SECONDS
     try:
-        # On SQLite the service must be stopped, because its single process has to restart with the new version anyway.
+        # On SQLite the service must be stopped, because its single process has to restart with the new
+        # version anyway.
         with serve_lock(sqlite_path(url) if plan.before is not None else None):
             while True:
                 try:
@@ -156,7 +169,10 @@ def upgrade(url: str, *, force: bool = False) -> tuple[str | None, str]:
 
 
 def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str | None, str]:
-    """Upgrade like `upgrade`, but in the caller's transaction and without retries. Lock failures raise `DBAPIError`."""
+    """Upgrade like `upgrade`, but in the caller's transaction and without retries.
+
+    Lock failures raise `DBAPIError`.
+    """
     take_advisory_lock(connection)
     # Planned after the lock, because another process may have upgraded the database meanwhile.
     plan = plan_upgrade(Tx(connection, utc_now()))
@@ -175,7 +191,10 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
 
 
 def take_advisory_lock(connection: Connection) -> None:
-    """Block other upgrades of this registry, and copies into it, until the transaction ends. Limit the waits for tables."""
+    """Block other upgrades of this registry, and copies into it, until the transaction ends.
+
+    Limit the waits for tables.
+    """
     if connection.dialect.name != "postgresql":
         return  # SQLite's BEGIN IMMEDIATE has blocked them.
     connection.execute(text("SET LOCAL statement_timeout = 0"))
@@ -201,12 +220,14 @@ def _unavailable_refusal(error: DBAPIError) -> Exception:
     state = getattr(error.orig, "sqlstate", None)
     if state in _LOCK_FAILURES:
         return Unavailable(
-            f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s ({driver_message(error)}); nothing "
+            f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s "
+            f"({driver_message(error)}); nothing "
             "was changed. End long transactions (see pg_stat_activity), or try again when the load is lower."
         )
     if state == _NOT_ALLOWED:
         return Unavailable(
-            f"This role of PostgreSQL may not upgrade the registry ({driver_message(error)}). Use the role that owns the tables."
+            f"This role of PostgreSQL may not upgrade the registry ({driver_message(error)}). Use the role "
+            "that owns the tables."
         )
     if is_damage(error.orig):
         return Unavailable(
@@ -214,6 +235,7 @@ def _unavailable_refusal(error: DBAPIError) -> Exception:
         )
     if isinstance(error, DatabaseError):
         return Unavailable(
-            f"The database can't be upgraded: {driver_message(error)}. Check the database, then run `sublet migrate` again."
+            f"The database can't be upgraded: {driver_message(error)}. Check the database, then run "
+            "`sublet migrate` again."
         )
     return error

@@ -37,8 +37,9 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 class Context:
     """The objects that all requests of a process share.
 
-    `authenticate` returns the registrant of a token. `running_keys` has the user id and `Idempotency-Key` of each request that this process
-    is handling. `stopping` is set when the process stops, and `/readyz` then answers 503.
+    `authenticate` returns the registrant of a token. `running_keys` has the user id and `Idempotency-Key` of
+    each request that this process is handling. `stopping` is set when the process stops, and `/readyz` then
+    answers 503.
     """
 
     settings: Settings
@@ -50,15 +51,23 @@ class Context:
     running_keys: set[tuple[int, str]] = field(default_factory=set)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
-    """The checks of `/readyz` for the other parts of this process, by name. The database is checked in any case."""
+    """The checks of `/readyz` for the other parts of this process, by name. The database is checked in any
+    case.
+    """
     used_tokens: dict[int, Use] = field(default_factory=dict)
-    """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that a read needs no write."""
+    """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that
+    a read needs no write.
+    """
     used_sessions: dict[int, Use] = field(default_factory=dict)
     """The last use of each session whose stored `last_used_at` is outdated, by id."""
     update_secret: Secret | None = None
-    """The secret from which the secrets of update keys are derived; None if the service doesn't accept DNS UPDATE."""
+    """The secret from which the secrets of update keys are derived; None if the service doesn't accept DNS
+    UPDATE.
+    """
     name_servers: Callable[[PlatformDomain], Sequence[ParentServer]] = lambda _: ()
-    """Returns the name servers of a platform domain's zone. The API queries other name servers only through `checker`."""
+    """Returns the name servers of a platform domain's zone. The API queries other name servers only through
+    `checker`.
+    """
     served_waiter: ServedWaiter = field(default_factory=ServedWaiter)
     checker: Checker | None = None
     """Checks delegations; None if the setting `health_checks` is off."""
@@ -67,12 +76,16 @@ class Context:
 
     @property
     def update_server(self) -> str:
-        """The address for DNS UPDATE as registrants reach it, host:port; empty if the service doesn't accept DNS UPDATE."""
+        """The address for DNS UPDATE as registrants reach it, host:port; empty if the service doesn't accept
+        DNS UPDATE.
+        """
         settings = self.settings
         return "" if self.update_secret is None else settings.update_address or settings.update_listen
 
     def record_use(self, registrant: Registrant, address: str) -> None:
-        """Record the use of a token or session from an address, if its stored use is older than `LAST_USED_PRECISION`."""
+        """Record the use of a token or session from an address, if its stored use is older than
+        `LAST_USED_PRECISION`.
+        """
         credential = registrant.token or registrant.session
         if credential is None:
             return
@@ -85,7 +98,8 @@ class Context:
 class Call(NamedTuple, Generic[BodyT, QueryT]):
     """A request with a credential, as its operation gets it after the checks.
 
-    `path` has the path parameters, percent-decoded. `fingerprint` identifies method, path and body, if `idempotency_key` isn't None.
+    `path` has the path parameters, percent-decoded. `fingerprint` identifies method, path and body, if
+    `idempotency_key` isn't None.
     """
 
     context: Context
@@ -113,12 +127,17 @@ class Call(NamedTuple, Generic[BodyT, QueryT]):
         return default_quota(self.context.settings, self.registrant.holder, self.context.db.now())
 
     def withheld_modes(self) -> dict[str, datetime]:
-        """Return the modes in which the holder may not register names yet, each with the instant from which it may."""
+        """Return the modes in which the holder may not register names yet, each with the instant from which
+        it may.
+        """
         return withheld_modes(self.context.settings, self.registrant.holder, self.context.db.now())
 
 
 class OpenCall(NamedTuple, Generic[BodyT]):
-    """A request without a credential, as its operation gets it after the checks. `path` has the path parameters, percent-decoded."""
+    """A request without a credential, as its operation gets it after the checks.
+
+    `path` has the path parameters, percent-decoded.
+    """
 
     context: Context
     request_id: str

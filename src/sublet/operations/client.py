@@ -23,8 +23,9 @@ class Fields(Protocol):
 class Client(NamedTuple):
     """The client of a request, and the URL and site of the service for this client.
 
-    `network` is the rate limit key of the address's network, empty for loopback. `site` has the origin of the service's pages, which is
-    that of the setting `public_url`, or of the request's `Host` if the setting is empty. `fields` are the headers of the request.
+    `network` is the rate limit key of the address's network, empty for loopback. `site` has the origin of the
+    service's pages, which is that of the setting `public_url`, or of the request's `Host` if the setting is
+    empty. `fields` are the headers of the request.
     """
 
     address: str
@@ -39,7 +40,10 @@ class Client(NamedTuple):
         return self.address.partition("%")[0] or None
 
     def system_actor(self, name: str, request_id: str) -> Actor:
-        """Return the actor of a request without a token. `name` is the actor's name in the audit, such as `sign-up`."""
+        """Return the actor of a request without a token.
+
+        `name` is the actor's name in the audit, such as `sign-up`.
+        """
         return Actor(kind="system", name=name, request_id=request_id, address=self.address_without_zone)
 
     def browser(self) -> Browser:
@@ -57,9 +61,11 @@ class Client(NamedTuple):
 
 
 def is_from_site(fields: Fields, site: Site) -> bool | None:
-    """True if the headers say that a page of the site sent the request, False if another page did, None if they don't say.
+    """True if the headers say that a page of the site sent the request, False if another page did, None if
+    they don't say.
 
-    `Sec-Fetch-Site` takes precedence, because a form on a page with `Referrer-Policy: no-referrer` sends `Origin: null`.
+    `Sec-Fetch-Site` takes precedence, because a form on a page with `Referrer-Policy: no-referrer` sends
+    `Origin: null`.
     """
     fetched_from = fields.get("sec-fetch-site")
     if fetched_from is not None:
@@ -69,7 +75,10 @@ def is_from_site(fields: Fields, site: Site) -> bool | None:
 
 
 def refuse_other_sites(client: Client) -> None:
-    """Raise `OriginRefused` if a page of another site sent the request. Such a page could sign its visitor in to an attacker's account."""
+    """Raise `OriginRefused` if a page of another site sent the request.
+
+    Such a page could sign its visitor in to an attacker's account.
+    """
     if is_from_site(client.fields, client.site) is False:
         raise origin_refusal(client.site)
 
@@ -77,6 +86,7 @@ def refuse_other_sites(client: Client) -> None:
 def origin_refusal(site: Site) -> OriginRefused:
     """Return the refusal of a request that may come from a page of another site."""
     return OriginRefused(
-        f"A request with a session must come from a page at {site.origin}, with the header Origin or Sec-Fetch-Site. Send it from there, or "
+        f"A request with a session must come from a page at {site.origin}, with the header Origin or "
+        "Sec-Fetch-Site. Send it from there, or "
         "use a token."
     )

@@ -1,4 +1,6 @@
-"""Find the address of a client, also behind trusted proxies, and the rate limit keys of an address and its network."""
+"""Find the address of a client, also behind trusted proxies, and the rate limit keys of an address and its
+network.
+"""
 
 import ipaddress
 import re
@@ -10,7 +12,9 @@ NETWORK_BITS = {4: 24, 6: 48}
 
 
 _HOP = re.compile(r"\[(?P<ipv6>[^\]]*)\](:[0-9]+)?|(?P<ipv4>[0-9.]+)(:[0-9]+)?|(?P<other>.*)")
-"""An element of `X-Forwarded-For`. Some proxies append the port of the connection, and write an IPv6 address in brackets then."""
+"""An element of `X-Forwarded-For`. Some proxies append the port of the connection, and write an IPv6 address
+in brackets then.
+"""
 
 
 def parse_trusted_proxies(text: str) -> frozenset[str]:
@@ -19,10 +23,12 @@ def parse_trusted_proxies(text: str) -> frozenset[str]:
 
 
 def find_client_address(peer: str, forwarded_for: list[str], trusted: frozenset[str]) -> str:
-    """Return the address of the client. `peer` is the other end of the connection, `forwarded_for` has the `X-Forwarded-For` headers.
+    """Return the address of the client.
 
-    A trusted proxy appends the address that it sees, with or without its port, so the last address that isn't a trusted proxy counts. A client can invent
-    earlier addresses. The header of an untrusted peer is ignored.
+    `peer` is the other end of the connection, `forwarded_for` has the `X-Forwarded-For` headers.
+
+    A trusted proxy appends the address that it sees, with or without its port, so the last address that isn't
+    a trusted proxy counts. A client can invent earlier addresses. The header of an untrusted peer is ignored.
     """
     if peer not in trusted:
         return peer
@@ -45,7 +51,9 @@ def _without_port(hop: str) -> str:
 
 @lru_cache(CACHE_SIZE)
 def address_key(address: str) -> str:
-    """Return the rate limit key of an address: an IPv4 address, or the /64 of an IPv6 address, because a customer has a whole /64."""
+    """Return the rate limit key of an address: an IPv4 address, or the /64 of an IPv6 address, because a
+    customer has a whole /64.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -59,7 +67,9 @@ def address_key(address: str) -> str:
 
 @lru_cache(CACHE_SIZE)
 def network_key(address: str) -> str | None:
-    """Return the rate limit key of an address's network; None for loopback, and for a text that isn't an address."""
+    """Return the rate limit key of an address's network; None for loopback, and for a text that isn't an
+    address.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

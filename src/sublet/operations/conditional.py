@@ -1,6 +1,7 @@
 """Conditional requests (RFC 9110, section 13): `ETag`, `If-None-Match` and `If-Match`.
 
-A tag has two parts: the first changes with the members that requests change, the second with the whole answer.
+A tag has two parts: the first changes with the members that requests change, the second with the whole
+answer.
 """
 
 import hashlib
@@ -23,7 +24,10 @@ _TAG = re.compile(r'"([0-9a-f]{16})-[0-9a-f]{16}"')
 
 
 def entity_tag(answer: msgspec.Struct, encoded: bytes | None = None) -> str:
-    """Return the strong entity tag of an answer with one object, or with `changed_by_requests` of its own. `encoded` is the answer as JSON, if the caller has it."""
+    """Return the strong entity tag of an answer with one object, or with `changed_by_requests` of its own.
+
+    `encoded` is the answer as JSON, if the caller has it.
+    """
     shown: Any = answer
     if not shown.changed_by_requests:
         (shown,) = (getattr(answer, name) for name in answer.__struct_fields__ if name != "ok")
@@ -37,15 +41,21 @@ def _digest(encoded: bytes) -> str:
 
 
 def is_not_modified(if_none_match: Iterable[str], tag: str) -> bool:
-    """True if the headers `If-None-Match` have this tag, so that the answer is 304. The comparison is weak (section 13.1.2)."""
+    """True if the headers `If-None-Match` have this tag, so that the answer is 304.
+
+    The comparison is weak (section 13.1.2).
+    """
     listed = _tags(",".join(if_none_match))
     return listed == ["*"] or tag.removeprefix("W/") in [each.removeprefix("W/") for each in listed]
 
 
 def is_match(if_match: str, tag: str) -> bool:
-    """True if `If-Match` has a tag with the same first part. The comparison is strong, so a weak tag never matches (section 13.1.1).
+    """True if `If-Match` has a tag with the same first part.
 
-    The second part isn't compared: a publication, or a date that passes, must not refuse a change that was made of what the client saw.
+    The comparison is strong, so a weak tag never matches (section 13.1.1).
+
+    The second part isn't compared: a publication, or a date that passes, must not refuse a change that was
+    made of what the client saw.
     """
     listed = _tags(if_match)
     return listed == ["*"] or _edited_part(tag) in map(_edited_part, listed)
@@ -58,7 +68,8 @@ def _edited_part(tag: str) -> str:
 
 
 def _tags(field: str) -> list[str]:
-    # Splitting at every comma is safe. Our tags have none, and a piece of another tag lacks a quote, so it never equals one of ours.
+    # Splitting at every comma is safe. Our tags have none, and a piece of another tag lacks a quote, so it
+    # never equals one of ours.
     return [each.strip(" \t") for each in field.split(",")]
 
 
@@ -68,11 +79,13 @@ def only_if_match(
     show: Callable[[Tx], msgspec.Struct],
     lock: Callable[[Tx], object] | None = None,
 ) -> Callable[Concatenate[Tx, P], Outcome]:
-    """Return a verb that first compares `If-Match` with the current `ETag`, in the same transaction. Without the header, return `verb`.
+    """Return a verb that first compares `If-Match` with the current `ETag`, in the same transaction.
 
-    `show` returns the answer of GET, or raises its refusal. If `show` refuses, the verb runs, because its refusal says more. If the verb
-    succeeds all the same (a restore from the trash), the request is refused, because no tag can match. `lock` is for a verb that locks
-    more users than the acting user.
+    Without the header, return `verb`.
+
+    `show` returns the answer of GET, or raises its refusal. If `show` refuses, the verb runs, because its
+    refusal says more. If the verb succeeds all the same (a restore from the trash), the request is refused,
+    because no tag can match. `lock` is for a verb that locks more users than the acting user.
 
     The returned verb raises, in this order:
         AccountSuspended: the user is suspended.
@@ -100,5 +113,6 @@ def only_if_match(
 
 def _precondition_refusal() -> PreconditionFailed:
     return PreconditionFailed(
-        "The resource has changed: `If-Match` doesn't have the current `ETag`. Get the resource again, then send the change with the new `ETag`."
+        "The resource has changed: `If-Match` doesn't have the current `ETag`. Get the resource again, "
+        "then send the change with the new `ETag`."
     )

@@ -1,17 +1,23 @@
 """The gate of a writing operation: whether a session needs a recent sign-in for it, and why (docs/gates.md).
 
-Tokens pass every gate, because each way to a token has one: a session creates, changes and rotates tokens behind this gate, the first token of an
-account follows the proof of its address, and the operator issues the others. A token that a token creates may do no more than its creator.
+Tokens pass every gate, because each way to a token has one: a session creates, changes and rotates tokens
+behind this gate, the first token of an account follows the proof of its address, and the operator issues the
+others. A token that a token creates may do no more than its creator.
 """
 
 from typing import NamedTuple
 
 ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER = "always", "another session", "credits", "never"
-"""When a gate is checked: before the body is read, and before it unless the path names the session of the request, where the price is known, not at all."""
+"""When a gate is checked: before the body is read, and before it unless the path names the session of the
+request, where the price is known, not at all.
+"""
 
 
 class Gate(NamedTuple):
-    """When the gate of an operation is checked (`ALWAYS` …), and why then. With `any_method`, a sign-in by mail is enough despite passkeys."""
+    """When the gate of an operation is checked (`ALWAYS` …), and why then.
+
+    With `any_method`, a sign-in by mail is enough despite passkeys.
+    """
 
     checked: str
     reason: str
@@ -24,7 +30,10 @@ class Gate(NamedTuple):
 
 
 def sensitive(reason: str, *, checked: str = ALWAYS, any_method: bool = False) -> Gate:
-    """Return the gate of an operation that a stolen session must not send alone. `reason` names the damage."""
+    """Return the gate of an operation that a stolen session must not send alone.
+
+    `reason` names the damage.
+    """
     return Gate(checked, reason, any_method)
 
 

@@ -1,7 +1,8 @@
 """`Idempotency-Key`: a repeated request takes effect once and gets the same answer.
 
-One transaction claims the key, runs the verb and stores its outcome. A refusal rolls the transaction back, which frees the key. While a request
-is running, a second request with its key is refused in the same process; in another process the second request waits, and then gets the outcome of the first.
+One transaction claims the key, runs the verb and stores its outcome. A refusal rolls the transaction back,
+which frees the key. While a request is running, a second request with its key is refused in the same process;
+in another process the second request waits, and then gets the outcome of the first.
 """
 
 import hashlib
@@ -32,7 +33,10 @@ REPLAYED = {"idempotent-replayed": "true"}
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The outcome of a verb, and the status of its first answer. If `replayed`, an earlier request with the same key ran the verb."""
+    """The outcome of a verb, and the status of its first answer.
+
+    If `replayed`, an earlier request with the same key ran the verb.
+    """
 
     outcome: Outcome
     status: int
@@ -57,7 +61,8 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256 (hex) of method, path and body. Spacing and order of members make no difference.
 
-    The digest includes a token's restrictions to names and its organization, so a token can't get the outcome of a token with other rights.
+    The digest includes a token's restrictions to names and its organization, so a token can't get the outcome
+    of a token with other rights.
     """
     request: list[Any] = [method, path, body]
     if not restrictions.allows_all_names:

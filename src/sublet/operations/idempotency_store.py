@@ -42,18 +42,24 @@ idempotency_keys = Table(
 
 
 class KeyTaken(Exception):  # noqa: N818 - no error: the caller tries again
-    """Another process has committed the key since this transaction searched for it. A new transaction finds its outcome."""
+    """Another process has committed the key since this transaction searched for it.
+
+    A new transaction finds its outcome.
+    """
 
 
 class StoredOutcome(msgspec.Struct, frozen=True):
-    """The stored outcome of a request with a key, with the request's fingerprint and the status of its answer."""
+    """The stored outcome of a request with a key, with the request's fingerprint and the status of its
+    answer.
+    """
 
     fingerprint: str
     status: int
     outcome: Outcome
 
 
-# These statements, which every request with a key runs, are built once, because building a statement takes longer than running it.
+# These statements, which every request with a key runs, are built once, because building a statement takes
+# longer than running it.
 _SELECT_KEY = Prepared(
     select(idempotency_keys.c.fingerprint, idempotency_keys.c.status, idempotency_keys.c.outcome).where(
         idempotency_keys.c.user_id == bindparam("owner_id"),
@@ -96,8 +102,8 @@ def find_outcome(tx: Tx, user_id: int, key: str) -> StoredOutcome | None:
 def claim_key(tx: Tx, user_id: int, key: str, fingerprint: str, status: int) -> None:
     """Store a key before the verb runs, and delete the user's keys that are older than 24 hours.
 
-    On PostgreSQL this waits for another process that has stored the key and hasn't committed. On SQLite writing transactions run one at a time,
-    so this never waits.
+    On PostgreSQL this waits for another process that has stored the key and hasn't committed. On SQLite
+    writing transactions run one at a time, so this never waits.
 
     Raises:
         IdempotencyInProgress: the other process hasn't committed within the lock timeout.

@@ -1,7 +1,8 @@
 """How an operation of the API is declared: once, at its function (docs/architecture.md).
 
-The annotations of the function have the Structs of body, query and answer. Its docstring is the operation's documentation. The router, the
-OpenAPI document, the console, the client generator and the matrices of the tests read the declarations.
+The annotations of the function have the Structs of body, query and answer. Its docstring is the operation's
+documentation. The router, the OpenAPI document, the console, the client generator and the matrices of the
+tests read the declarations.
 """
 
 import inspect
@@ -21,7 +22,9 @@ from sublet.operations.gates import Gate
 from sublet.operations.shapes import Body, PageQuery
 
 BASE_PATH = "/api/v1"
-"""The path of `{base_url}` (spec, part 9: one base path). Every operation under it needs a credential and answers JSON."""
+"""The path of `{base_url}` (spec, part 9: one base path). Every operation under it needs a credential and
+answers JSON.
+"""
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
 """The paths of the documentation, which are outside of `BASE_PATH` because they need no token."""
 WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -33,13 +36,17 @@ READ, WRITE, TICKET, AVAILABILITY, HEALTH, ADDRESS = (
     "health",
     "address",
 )
-"""The rate classes of operations. Those of `ADDRESS` are counted for the address and network alone, like all requests."""
+"""The rate classes of operations. Those of `ADDRESS` are counted for the address and network alone, like all
+requests.
+"""
 
 Function = Callable[..., Any]
 """The function of an operation. It has one of two forms:
 
-- `def get_ticket(tx: Tx, call: Call[None, None]) -> TicketAnswer` reads in one transaction, on a thread. It may also return an `Answer`.
-- `async def open_ticket(call: Call[TicketBody, None]) -> Answer[TicketAnswer]` writes, waits, or asks the network.
+- `def get_ticket(tx: Tx, call: Call[None, None]) -> TicketAnswer` reads in one transaction, on a thread. It
+  may also return an `Answer`.
+- `async def open_ticket(call: Call[TicketBody, None]) -> Answer[TicketAnswer]` writes, waits, or asks the
+  network.
 
 If its surface is open, it takes an `OpenCall`.
 """
@@ -49,10 +56,12 @@ Refusals = tuple[type[Refusal], ...]
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """What a group of operations has in common: the prefix of their paths, whether they need no credential, and the form of their answers.
+    """What a group of operations has in common: the prefix of their paths, whether they need no credential,
+    and the form of their answers.
 
-    `headers` are those of each answer. `describe_refusal` returns the body of a refusal, from its status and message; None: the envelope of
-    docs/errors.md. A surface that `ignores_query` takes query parameters that it doesn't know.
+    `headers` are those of each answer. `describe_refusal` returns the body of a refusal, from its status and
+    message; None: the envelope of docs/errors.md. A surface that `ignores_query` takes query parameters that
+    it doesn't know.
     """
 
     prefix: str
@@ -65,13 +74,16 @@ class Surface:
 
 API = Surface(BASE_PATH)
 AUTH = Surface("", is_open=True)
-"""The operations under `/auth/`, outside of the base path, because the spec (part 1) demands a token there."""
+"""The operations under `/auth/`, outside of the base path, because the spec (part 1)
+demands a token there.
+"""
 
 
 class TextForm(NamedTuple):
     """A media type that stands for a JSON object with one member, a text.
 
-    A request may send the text instead of the object. The answer to a GET is the text, unless `Accept` names JSON.
+    A request may send the text instead of the object. The answer to a GET is the text, unless `Accept` names
+    JSON.
     """
 
     media_type: str
@@ -89,9 +101,10 @@ class Parameter(NamedTuple):
 class Operation:
     """One method on one path.
 
-    `path` has `{parameters}`, and is relative to the prefix of its surface. `scope` is the scope that a token needs, None if any token will
-    do. An operation that `needs_session` refuses tokens. `body` and `query` are the Structs of the request, None if it takes none. `answer`
-    is the Struct of the answer with `status`. `refusals` are those of the function, in the order of its checks.
+    `path` has `{parameters}`, and is relative to the prefix of its surface. `scope` is the scope that a token
+    needs, None if any token will do. An operation that `needs_session` refuses tokens. `body` and `query` are
+    the Structs of the request, None if it takes none. `answer` is the Struct of the answer with `status`.
+    `refusals` are those of the function, in the order of its checks.
     """
 
     surface: Surface
@@ -148,7 +161,10 @@ class Operation:
 
     @cached_property
     def takes_idempotency_key(self) -> bool:
-        """True if the operation reads `Idempotency-Key`. A key belongs to a user, so an open operation reads none."""
+        """True if the operation reads `Idempotency-Key`.
+
+        A key belongs to a user, so an open operation reads none.
+        """
         return self.takes_body and not self.is_open and self.changes
 
     @cached_property
@@ -158,10 +174,12 @@ class Operation:
 
 
 class Operations:
-    """The operations of a noun, or of a part of it, in the order of the documentation. Its methods are decorators that declare one.
+    """The operations of a noun, or of a part of it, in the order of the documentation.
 
-    `parameters` documents the path parameters by name. Each writing method takes `gate`, so that a new operation says whether it is
-    sensitive, and `told`, the people who get a mail about it.
+    Its methods are decorators that declare one.
+
+    `parameters` documents the path parameters by name. Each writing method takes `gate`, so that a new
+    operation says whether it is sensitive, and `told`, the people who get a mail about it.
     """
 
     def __init__(self, surface: Surface, tag: str, **parameters: Parameter) -> None:

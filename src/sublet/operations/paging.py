@@ -1,4 +1,6 @@
-"""Pages of lists: the parameters `limit` and `cursor`, the member `page`, the header `Link` (docs/spec-choices.md, "Values")."""
+"""Pages of lists: the parameters `limit` and `cursor`, the member `page`, the header `Link`
+(docs/spec-choices.md, "Values").
+"""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -15,8 +17,8 @@ ShapeT = TypeVar("ShapeT")
 class Paging(Generic[ShapeT]):
     """The page of a list that a call asks for.
 
-    The list shall have up to `limit` items from the first position after `after`, or from its start if `after` is None. `limit` is one more
-    than the page's, so that `take` sees whether another page follows.
+    The list shall have up to `limit` items from the first position after `after`, or from its start if
+    `after` is None. `limit` is one more than the page's, so that `take` sees whether another page follows.
 
     Raises:
         InvalidCursor: the cursor doesn't belong to this list.
@@ -32,7 +34,9 @@ class Paging(Generic[ShapeT]):
     def take(
         self, found: Iterable[tuple[Position, ShapeT]]
     ) -> tuple[list[ShapeT], PageShape, dict[str, str]]:
-        """Return the items of the page, its `page` member and its headers, of a list's items with their positions."""
+        """Return the items of the page, its `page` member and its headers, of a list's items with their
+        positions.
+        """
         limit = self.limit - 1
         listed = list(islice(found, self.limit))
         items, has_more = listed[:limit], len(listed) > limit

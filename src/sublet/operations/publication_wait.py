@@ -27,7 +27,9 @@ class PublicationWaiter:
         self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, subdomain_id: int, seconds: float) -> None:
-        """Wait at most `seconds` until a name's last change is published or has failed. Return early if the database stops answering.
+        """Wait at most `seconds` until a name's last change is published or has failed.
+
+        Return early if the database stops answering.
 
         Raises:
             Unavailable: the database didn't answer the first query.

@@ -24,7 +24,8 @@ def counted_as_querying(call: Call[Any, Any]) -> Iterator[None]:
     querying, user_id = call.context.querying, call.registrant.user.id
     if querying[user_id] >= QUERYING_REQUESTS_PER_USER_MAX:
         raise RateLimited(
-            f"{QUERYING_REQUESTS_PER_USER_MAX} of your requests are querying name servers. Wait until one of them is answered.",
+            f"{QUERYING_REQUESTS_PER_USER_MAX} of your requests are querying name servers. Wait until one "
+            "of them is answered.",
             retry_after_seconds=1,
         )
     if querying.total() >= QUERYING_REQUESTS_MAX:

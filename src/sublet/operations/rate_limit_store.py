@@ -1,7 +1,7 @@
 """All SQL of the rate limits that several processes share on PostgreSQL: the reserved part of each window.
 
-Windows end by the database's clock, because the processes' clocks may differ. The event loop sends each statement as a transaction of its own.
-The table is unlogged, so no statement waits for a disk or a standby.
+Windows end by the database's clock, because the processes' clocks may differ. The event loop sends each
+statement as a transaction of its own. The table is unlogged, so no statement waits for a disk or a standby.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,9 @@ from sublet.schema import Instant, metadata
 
 WINDOW_SECONDS = 60
 RESERVED_PART = 4
-"""A reservation is at most `1/RESERVED_PART` of the unreserved requests. A larger divisor leaves less unused, but needs more queries."""
+"""A reservation is at most `1/RESERVED_PART` of the unreserved requests. A larger divisor leaves less unused,
+but needs more queries.
+"""
 
 rate_windows = Table(
     "rate_windows",
@@ -41,12 +43,16 @@ rate_windows = Table(
     Column("lent", Integer, nullable=False),
     Index("ix_rate_windows_ends_at", "ends_at"),
 )
-"""`used` is the reserved part of a window, `lent` the last reservation. The table is unlogged on PostgreSQL."""
+"""`used` is the reserved part of a window, `lent` the last reservation. The table is
+unlogged on PostgreSQL.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The number of requests of a window that a process may answer, and the number left for all processes until the window ends."""
+    """The number of requests of a window that a process may answer, and the number left for all processes
+    until the window ends.
+    """
 
     count: int
     unreserved: int
@@ -103,9 +109,11 @@ _DELETE_ENDED = Query(
 
 
 async def reserve(db: Database, policy: str, key: str, limit: int, wanted: int) -> Reservation:
-    """Reserve `wanted` requests of a window, but at most `1/RESERVED_PART` of what is unreserved, and at least one if any is unreserved.
+    """Reserve `wanted` requests of a window, but at most `1/RESERVED_PART` of what is unreserved, and at
+    least one if any is unreserved.
 
-    A new window begins if the key has none, or its last one has ended. A reservation whose answer gets lost stays reserved.
+    A new window begins if the key has none, or its last one has ended. A reservation whose answer gets lost
+    stays reserved.
 
     Raises:
         Unavailable: the database can't be reached.

@@ -5,10 +5,10 @@
 - **Failed authentications** of an address and of a network. A valid token counts against neither.
 - **User codes** that people enter to sign in a program, right or wrong, for an address and for a network.
 
-A window is fixed: it lasts a minute and begins with a key's first request. A process **reserves** requests of a window, then counts
-them in memory. On SQLite, where one process serves, it reserves the whole window. On PostgreSQL the processes reserve parts of a
-window that is in the database (`rate_limit_store.py`), so their sum never exceeds the limit.
-The headers are those of draft-ietf-httpapi-ratelimit-headers.
+A window is fixed: it lasts a minute and begins with a key's first request. A process **reserves** requests of
+a window, then counts them in memory. On SQLite, where one process serves, it reserves the whole window. On
+PostgreSQL the processes reserve parts of a window that is in the database (`rate_limit_store.py`), so their
+sum never exceeds the limit. The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
 import asyncio
@@ -28,24 +28,31 @@ from sublet.sqlite_file import sqlite_path
 WINDOWS_MAX = 100_000
 """The maximum number of windows in memory, about 40 MB. Beyond it the oldest window is dropped."""
 FIRST_PART = 64
-"""A process first reserves `1/FIRST_PART` of a window, then as much as it has counted. Small reservations leave little unused."""
+"""A process first reserves `1/FIRST_PART` of a window, then as much as it has counted. Small reservations
+leave little unused.
+"""
 RESERVATIONS_BETWEEN_DELETIONS = 64
 DELETED_MAX = 128
-"""The maximum number of ended windows in one deletion: twice as many as can have begun since the last deletion."""
+"""The maximum number of ended windows in one deletion: twice as many as can have begun since the last
+deletion.
+"""
 WRITE, TICKET, DYNDNS = "write", "ticket", "dyndns"
 ADDRESS, NETWORK = "address", "network"
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
 USER_CODES_PER_MINUTE = 10
 Reserve = Callable[[str, str, int, int], Awaitable[Reservation]]
-"""Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve fewer."""
+"""Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve
+fewer.
+"""
 
 
 class Policy(NamedTuple):
     """A rate limit. `excess` is the first sentence of its refusal.
 
-    A process counts a policy that `is_per_process` without the database, which a flood of requests without tokens must not reach. It
-    reserves requests of a policy that `is_reserved_singly` one at a time, so that it leaves none unused.
+    A process counts a policy that `is_per_process` without the database, which a flood of requests without
+    tokens must not reach. It reserves requests of a policy that `is_reserved_singly` one at a time, so that
+    it leaves none unused.
     """
 
     name: str
@@ -62,7 +69,10 @@ _FAILED = "Too many authentications from this address or network failed. A valid
 
 
 def choose_policies(settings: Settings) -> dict[str, Policy]:
-    """Return all policies by name. `Operation.rate_class` names one of the first six, for requests with a credential."""
+    """Return all policies by name.
+
+    `Operation.rate_class` names one of the first six, for requests with a credential.
+    """
     failed = settings.rate_limit_failed_auth_per_minute
     failed_of_network = settings.rate_limit_failed_auth_network_per_minute
     found = (
@@ -82,9 +92,11 @@ def choose_policies(settings: Settings) -> dict[str, Policy]:
 
 
 class Allowance(NamedTuple):
-    """The result for one request: whether it is `allowed`, and the `remaining` requests of its window, which ends in `reset_seconds`.
+    """The result for one request: whether it is `allowed`, and the `remaining` requests of its window, which
+    ends in `reset_seconds`.
 
-    With several processes `remaining` is what this process has reserved, plus what was unreserved at its last reservation.
+    With several processes `remaining` is what this process has reserved, plus what was unreserved at its last
+    reservation.
     """
 
     policy: Policy
@@ -97,8 +109,9 @@ class Allowance(NamedTuple):
 class _Window:
     """This process's part of a window.
 
-    `ends_at` is by this process's clock, and never later than the real end. `left` is reserved and not counted yet. `unreserved` is
-    what no process had reserved at this process's last reservation. `counted` are the requests that this process counted.
+    `ends_at` is by this process's clock, and never later than the real end. `left` is reserved and not
+    counted yet. `unreserved` is what no process had reserved at this process's last reservation. `counted`
+    are the requests that this process counted.
     """
 
     ends_at: float = -math.inf
@@ -114,7 +127,9 @@ async def reserve_whole(_policy: str, _key: str, limit: int, _wanted: int) -> Re
 
 
 def choose_reserve(settings: Settings, db: Database) -> Reserve:
-    """Return the function that reserves: of whole windows on SQLite, of windows in the database on PostgreSQL."""
+    """Return the function that reserves: of whole windows on SQLite, of windows in the database on
+    PostgreSQL.
+    """
     if sqlite_path(settings.database_url) is not None:
         return reserve_whole
     reservations = 0
@@ -142,13 +157,16 @@ class RateLimiter:
         self._policies = choose_policies(settings)
         self._reserve = reserve
         self._clock = clock
-        # In the order of their start, which is nearly the order of their end, because all windows last a minute.
+        # In the order of their start, which is nearly the order of their end, because all windows last a
+        # minute.
         self._windows: OrderedDict[tuple[str, str], _Window] = OrderedDict()
 
     async def count(
         self, policy_name: str, key: str, headers: dict[str, str] | None = None
     ) -> Allowance | None:
-        """Count one request of a key against a policy; return None if rate limits are off. A refusal adds `limit_headers` to `headers`.
+        """Count one request of a key against a policy; return None if rate limits are off.
+
+        A refusal adds `limit_headers` to `headers`.
 
         Raises:
             RateLimited: the limit is exceeded.
@@ -161,12 +179,15 @@ class RateLimiter:
             headers |= limit_headers(allowance)
         policy = allowance.policy
         raise RateLimited(
-            f"{policy.excess.format(limit=policy.limit, name=policy.name)}. Wait {allowance.reset_seconds} s.",
+            f"{policy.excess.format(limit=policy.limit, name=policy.name)}. Wait {allowance.reset_seconds} "
+            "s.",
             retry_after_seconds=allowance.reset_seconds,
         )
 
     async def take(self, policy_name: str, key: str) -> Allowance | None:
-        """Do the same as `count`, but return an allowance that is not `allowed` instead of raising `RateLimited`."""
+        """Do the same as `count`, but return an allowance that is not `allowed` instead of raising
+        `RateLimited`.
+        """
         if not self._on:
             return None
         policy = self._policies[policy_name]
@@ -189,7 +210,10 @@ class RateLimiter:
         return self._allowance(policy, window, now, allowed=allowed)
 
     def release(self, taken: Allowance, key: str) -> Allowance:
-        """Subtract a request that `take` counted, unless its window has ended. Return the allowance afterwards."""
+        """Subtract a request that `take` counted, unless its window has ended.
+
+        Return the allowance afterwards.
+        """
         window = self._windows.get((taken.policy.name, key))
         # A window that ends later than `take` said is a new window, which didn't count that request.
         now = self._clock()
@@ -200,7 +224,9 @@ class RateLimiter:
         return self._allowance(taken.policy, window, now, allowed=True)
 
     async def _refill(self, window: _Window, policy: Policy, key: str, now: float) -> None:
-        """Reserve as much as was counted, and at least `1/FIRST_PART` of the limit. An ended window loses what is left of it.
+        """Reserve as much as was counted, and at least `1/FIRST_PART` of the limit.
+
+        An ended window loses what is left of it.
 
         The request that needs the reservation may use it even if its window has ended in the meantime.
         """
@@ -237,7 +263,9 @@ class RateLimiter:
 
 
 def limit_headers(allowance: Allowance) -> dict[str, str]:
-    """Return the headers `RateLimit` (r requests remaining, t seconds) and `RateLimit-Policy` (quota q, window of w seconds)."""
+    """Return the headers `RateLimit` (r requests remaining, t seconds) and `RateLimit-Policy` (quota q,
+    window of w seconds).
+    """
     policy = allowance.policy
     return {
         "ratelimit": f'"{policy.name}";r={allowance.remaining};t={allowance.reset_seconds}',

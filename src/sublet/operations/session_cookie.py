@@ -1,4 +1,7 @@
-"""The cookie of a session. The prefix `__Host-` binds the cookie to this host, TLS and the path /; browsers trust localhost without TLS."""
+"""The cookie of a session.
+
+The prefix `__Host-` binds the cookie to this host, TLS and the path /; browsers trust localhost without TLS.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -33,12 +33,15 @@ QUOTE: dict[str, Any] = {
 class Body(Struct, kw_only=True, forbid_unknown_fields=True):
     """The base of request bodies, and of the objects in them.
 
-    `read_structs.py` refuses wrong types (400). Lengths and ranges in the types are only documentation: the rules check values, so that one
-    refusal (422) lists all wrong values. A member is `UNSET` if it was left out and null has a meaning of its own.
+    `read_structs.py` refuses wrong types (400). Lengths and ranges in the types are only documentation: the
+    rules check values, so that one refusal (422) lists all wrong values. A member is `UNSET` if it was left
+    out and null has a meaning of its own.
     """
 
     required_members: ClassVar[tuple[str, ...]] = ()
-    """The required members, which are optional in the type, so that one refusal (422) lists missing and invalid members."""
+    """The required members, which are optional in the type, so that one refusal (422) lists missing and
+    invalid members.
+    """
     required_alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Sets of members, at least one of which is required."""
 
@@ -60,10 +63,15 @@ class NoBody(Body):
 
 
 class Shape(Struct):
-    """The base of objects in answers, which have all their members. A member may be null, but isn't left out."""
+    """The base of objects in answers, which have all their members.
+
+    A member may be null, but isn't left out.
+    """
 
     changed_by_requests: ClassVar[tuple[str, ...]] = ()
-    """Of an object with an `ETag`, the members that requests change. The service changes the others, such as a name's status, itself."""
+    """Of an object with an `ETag`, the members that requests change. The service changes the others, such as
+    a name's status, itself.
+    """
 
     @classmethod
     def of(cls, value: Any) -> Self:
@@ -121,7 +129,10 @@ class CouponShape(Shape):
 
 
 class QuoteShape(Shape):
-    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry after the request."""
+    """The price of a paid request, which `confirm: true` completes.
+
+    `new_expires_at` is the name's expiry after the request.
+    """
 
     action: Annotated[str, one_of(COUPON_ACTIONS)]
     fqdn: HostName
@@ -150,7 +161,9 @@ HostNameText = Annotated[
     str,
     Meta(
         max_length=254,
-        description="A host name of at least two labels, in any case, with or without the final dot, as U-labels or A-labels.",
+        description="A host name of at least two labels, in any case, with "
+        "or without the final dot, as U-labels "
+        "or A-labels.",
     ),
 ]
 Label = Annotated[str, Meta(max_length=63, description="A label, as a U-label or an A-label.")]

@@ -225,7 +225,10 @@ class RevokedInvitationAnswer(Success, kw_only=True):
 
 
 class AcceptedAnswer(Success, kw_only=True):
-    """The new member and the organization. `token` and `secret` are a new user's first token, shown only once; otherwise null."""
+    """The new member and the organization.
+
+    `token` and `secret` are a new user's first token, shown only once; otherwise null.
+    """
 
     user: UserShape
     organization: OrganizationDetailShape
@@ -329,9 +332,10 @@ def invitation_shape(code: MailedCode) -> InvitationShape:
 async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[AcceptedAnswer]:
     """Accept an invitation to an organization.
 
-    Takes the code of the link in the mail, which proves the address, so no token is needed. For an address without an account, opens an
-    account for a user with this `name`, and returns the first token. Only this answer shows the secret. If a page of the service sends the
-    request, the answer also sets the cookie of a session. For an address with an account, `token` and `secret` are null.
+    Takes the code of the link in the mail, which proves the address, so no token is needed. For an address
+    without an account, opens an account for a user with this `name`, and returns the first token. Only this
+    answer shows the secret. If a page of the service sends the request, the answer also sets the cookie of a
+    session. For an address with an account, `token` and `secret` are null.
     """
     actor = call.client.system_actor("invitation", call.request_id)
     may_open = opens_accounts(call.context.settings)
@@ -359,7 +363,10 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[AcceptedAnswe
 
 
 def _with_user_as_outcome(verb: Callable[..., object]) -> Callable[..., Outcome]:
-    """Return a verb with the acting user as its outcome. The handlers find the changed objects by the ids in the path."""
+    """Return a verb with the acting user as its outcome.
+
+    The handlers find the changed objects by the ids in the path.
+    """
 
     def run(tx: Tx, actor: Actor, /, *args: Any) -> Outcome:
         verb(tx, actor, *args)
@@ -382,8 +389,8 @@ def _answer(tx: Tx, call: Call[Any, Any], identifier: str) -> OrganizationDetail
 def list_organizations(tx: Tx, call: Call[None, PageQuery]) -> Answer[OrganizationsAnswer]:
     """List the user's organizations.
 
-    Returns the organizations of which the user is a member, with the user's role, newest first. A token for an organization lists only
-    this organization.
+    Returns the organizations of which the user is a member, with the user's role, newest first. A token for
+    an organization lists only this organization.
     """
     paging = Paging[OrganizationDetailShape](call, "organizations")
     found = list_own_memberships(tx, call.actor(), paging.limit, paging.after)
@@ -409,8 +416,8 @@ async def create_organization_(
 ) -> Answer[OrganizationDetailAnswer]:
     """Create an organization.
 
-    The user becomes its owner. An organization has its own names, credits, free quota and tickets. Tokens with its `organization_id` act
-    for it.
+    The user becomes its owner. An organization has its own names, credits, free quota and tickets. Tokens
+    with its `organization_id` act for it.
     """
     created_max = call.context.settings.organizations_per_user
 
@@ -525,8 +532,8 @@ async def change_member(call: Call[RoleBody, None]) -> Answer[MemberAnswer]:
 async def remove_member_(call: Call[NoBody, None]) -> Answer[RemovedAnswer]:
     """Remove a member, or leave.
 
-    Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the organization. The last owner can't
-    be removed.
+    Owners may remove any member, and members may remove themselves. Revokes the member's tokens for the
+    organization. The last owner can't be removed.
     """
     path = call.path
     done = await write_once(
@@ -545,7 +552,8 @@ async def remove_member_(call: Call[NoBody, None]) -> Answer[RemovedAnswer]:
 def list_invitations(tx: Tx, call: Call[None, PageQuery]) -> Answer[InvitationsAnswer]:
     """List the open invitations.
 
-    Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't expired, newest first.
+    Only owners may list them. Returns the invitations that were neither accepted nor revoked and haven't
+    expired, newest first.
     """
     paging = Paging[InvitationShape](call, "invitations")
     own = find_own_membership(tx, call.actor(), call.path["id"])
@@ -571,8 +579,8 @@ def list_invitations(tx: Tx, call: Call[None, PageQuery]) -> Answer[InvitationsA
 async def invite_member_(call: Call[InvitationBody, None]) -> Answer[InvitationAnswer]:
     """Invite a person.
 
-    Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether the address has an account. A new
-    invitation replaces an open invitation to the same address.
+    Only owners may invite. Mails the address a link, valid for a week. The answer doesn't tell whether the
+    address has an account. A new invitation replaces an open invitation to the same address.
     """
     organization_id, body = call.path["id"], call.body
 
@@ -631,8 +639,9 @@ async def delete_organization_(
 ) -> Answer[DeletedOrganizationAnswer]:
     """Delete an organization.
 
-    Only owners may delete it. Requires its slug as `confirm`. Ends all memberships, revokes its tokens, and mails all members. Its names leave
-    the DNS and can't be restored, and its credits are lost. Without `confirm` the answer (409) has the numbers.
+    Only owners may delete it. Requires its slug as `confirm`. Ends all memberships, revokes its tokens, and
+    mails all members. Its names leave the DNS and can't be restored, and its credits are lost. Without
+    `confirm` the answer (409) has the numbers.
     """
     path = call.path
     done = await write_once(call, delete_organization, call.actor(), path["id"], call.body.confirm)

@@ -1,4 +1,6 @@
-"""Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last owner."""
+"""Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last
+owner.
+"""
 
 from sublet.accounts import membership_store, store
 from sublet.accounts.find import organization_not_found_refusal, refuse_ended_session, refuse_suspended
@@ -23,8 +25,9 @@ def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
     """Return the membership of the acting user in the organization with this id.
 
     Raises:
-        OrganizationNotFound: no organization has this id, the user isn't a member or is suspended, or the token is for another organization
-            or restricted to some names (inviting a user would exceed the restriction).
+        OrganizationNotFound: no organization has this id, the user isn't a member or is suspended, or the
+            token is for another organization or restricted to some names (inviting a user would exceed the
+            restriction).
     """
     found = list_own_memberships(tx, actor, 1, None, organization_id=parse_id(identifier) or 0)
     if not found:
@@ -35,7 +38,10 @@ def find_own_membership(tx: Tx, actor: Actor, identifier: str) -> Membership:
 def list_own_memberships(
     tx: Tx, actor: Actor, limit: int, after: Position | None, *, organization_id: int | None = None
 ) -> list[Membership]:
-    """Return the acting user's memberships that the request's token may see, the newest organization first. `organization_id` selects one."""
+    """Return the acting user's memberships that the request's token may see, the newest organization first.
+
+    `organization_id` selects one.
+    """
     if actor.user_id is None or not actor.restrictions.allows_all_names:
         return []
     if actor.account_id is not None:
@@ -64,9 +70,11 @@ def find_organization_member(tx: Tx, organization_id: int, identifier: str) -> M
 
 
 def lock_as_member(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None) -> Membership:
-    """Return the acting user's membership, and lock the organization, so that changes of its members run one after the other.
+    """Return the acting user's membership, and lock the organization, so that changes of its members run one
+    after the other.
 
-    `other_ids` are users to lock too. Every verb that changes an organization's members calls this, or `lock_as_owner`, first.
+    `other_ids` are users to lock too. Every verb that changes an organization's members calls this, or
+    `lock_as_owner`, first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -95,7 +103,8 @@ def lock_as_owner(tx: Tx, actor: Actor, identifier: str, *other_ids: int | None)
 
 
 def lock_all_as_owner(tx: Tx, actor: Actor, identifier: str) -> Membership:
-    """Lock like `lock_as_owner`, and lock all members too, so that none of them gets a token for the organization until the commit.
+    """Lock like `lock_as_owner`, and lock all members too, so that none of them gets a token for the
+    organization until the commit.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
@@ -113,7 +122,8 @@ def refuse_unless_owner(membership: Membership) -> None:
     """Raise `InsufficientRole` if a member isn't an owner."""
     if membership.role != OWNER:
         raise InsufficientRole(
-            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this request. Ask an owner to send it.",
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this "
+            "request. Ask an owner to send it.",
             details={"role": membership.role, "required_scope": "organization:write"},
         )
 
@@ -122,16 +132,19 @@ def refuse_last_owner(tx: Tx, membership: Membership) -> None:
     """Raise `Conflict` if a member is the organization's only owner. Call `lock_as_member` first."""
     if membership.role == OWNER and len(membership_store.list_owners(tx, membership.organization.id)) == 1:
         raise Conflict(
-            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another member an owner first, or delete the organization."
+            f"{membership.user.email} is the only owner of {membership.organization.name}. Make another "
+            "member an owner first, or delete the organization."
         )
 
 
 def check_role(actor: Actor, role: str | None, present: str | None = None) -> list[FieldError]:
-    """Return the errors in a role that the acting token or session wants to give: missing, unknown, or `exceeds_token`.
+    """Return the errors in a role that the acting token or session wants to give: missing, unknown, or
+    `exceeds_token`.
 
-    A member may use a session, so a token may give only a role within its own scopes, and no role if it is restricted to networks. A token
-    with `daily_credits` may give no role that spends credits. `expires_at` isn't compared, because an owner can remove the member. A token may
-    give any role with which a member may do no more than with the `present` one.
+    A member may use a session, so a token may give only a role within its own scopes, and no role if it is
+    restricted to networks. A token with `daily_credits` may give no role that spends credits. `expires_at`
+    isn't compared, because an owner can remove the member. A token may give any role with which a member may
+    do no more than with the `present` one.
     """
     if role is None:
         return [FieldError("role", "required", f"Give one of {', '.join(ROLES)}.")]
@@ -147,7 +160,8 @@ def check_role(actor: Actor, role: str | None, present: str | None = None) -> li
     if not excess:
         return []
     sentence = (
-        f"A member with this role may do more than the token of this request, by its {', '.join(f'`{each}`' for each in excess)}. "
+        "A member with this role may do more than the token of this request, by its "
+        f"{', '.join(f'`{each}`' for each in excess)}. "
         "Give another role, or use a session or a token without these restrictions."
     )
     return [FieldError("role", "exceeds_token", sentence)]

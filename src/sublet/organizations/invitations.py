@@ -1,4 +1,6 @@
-"""Invite people to an organization, revoke invitations, and accept them (docs/spec-choices.md, "Organizations")."""
+"""Invite people to an organization, revoke invitations, and accept them (docs/spec-choices.md,
+"Organizations").
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -43,16 +45,19 @@ TO_ADDRESS_PER_DAY = 5
 def invite_member(
     tx: Tx, actor: Actor, identifier: str, email: str | None, role: str | None, public_url: str
 ) -> MailedCode:
-    """Mail an invitation, valid for a week, and return it. An open invitation to the same address becomes invalid.
+    """Mail an invitation, valid for a week, and return it.
+
+    An open invitation to the same address becomes invalid.
 
     Addresses with and without an account get the same answer in the same time.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
-        ValidationFailed: all invalid fields: email, role; a role that allows more than the token (`exceeds_token`).
+        ValidationFailed: all invalid fields: email, role; a role that allows more than the token
+            (`exceeds_token`).
         Conflict: a member has this address.
-        RateLimited: the address got too many mails from all requests within an hour; the organization has sent, or the address has got, the
-            maximum number of invitations within 24 hours.
+        RateLimited: the address got too many mails from all requests within an hour; the organization has
+            sent, or the address has got, the maximum number of invitations within 24 hours.
     """
     own = lock_as_owner(tx, actor, identifier)
     organization = own.organization
@@ -135,12 +140,14 @@ def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
     wait = int(DAY.total_seconds())
     if store.count_invitations(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
         raise RateLimited(
-            f"The organization sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
+            f"The organization sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours, which is the "
+            "maximum. Wait a day.",
             retry_after_seconds=wait,
         )
     if store.count_invitations(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
         raise RateLimited(
-            f"This address got {TO_ADDRESS_PER_DAY} invitations within 24 hours, which is the maximum. Wait a day.",
+            f"This address got {TO_ADDRESS_PER_DAY} invitations within 24 hours, which is the maximum. "
+            "Wait a day.",
             retry_after_seconds=wait,
         )
 
@@ -162,10 +169,13 @@ def opens_accounts(settings: Settings) -> bool:
 def accept_invitation(
     tx: Tx, actor: Actor, code: str, name: str | None = None, *, opens_accounts: bool
 ) -> Accepted | None:
-    """Make the user with the invited address a member. With `opens_accounts`, an address without an account gets a new user with a first token.
+    """Make the user with the invited address a member.
 
-    The code proves the address, so the request needs no token. `name` is the name of a new user, by default the address before the `@`. A
-    user who is already a member keeps the role. Return None if the code is wrong, used, void or expired.
+    With `opens_accounts`, an address without an account gets a new user with a first token.
+
+    The code proves the address, so the request needs no token. `name` is the name of a new user, by default
+    the address before the `@`. A user who is already a member keeps the role. Return None if the code is
+    wrong, used, void or expired.
 
     Raises, in this order:
         SignUpClosed: the address has no account, and `opens_accounts` is false.
@@ -179,7 +189,9 @@ def accept_invitation(
     user = find_user_by_email(tx, found.email)
     lock_members(tx, organization, {user.id} if user is not None else set())
     if find_user_by_email(tx, found.email) != user:
-        raise Outdated  # The user was deleted, got another address, or opened the account, before this transaction had its locks.
+        # The user was deleted, got another address, or opened the account, before this transaction had its
+        # locks.
+        raise Outdated
     store.lock_code(tx, found.id)
     # Read after the locks: the owner who sent the invitation may have revoked it or left the organization.
     if store.find_open_invitation(tx, organization.id, found.id) is None:
@@ -188,7 +200,8 @@ def accept_invitation(
     if user is None:
         if not opens_accounts:
             raise SignUpClosed(
-                "An invitation to an organization opens no account here. Ask the operator for an account, then open the link again."
+                "An invitation to an organization opens no account here. Ask the operator for an account, "
+                "then open the link again."
             )
         user = add_user(tx, actor, found.email, name or found.email.partition("@")[0], signed_up=True).user
         issued = issue_first_token(tx, actor, user)

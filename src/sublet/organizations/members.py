@@ -1,4 +1,6 @@
-"""Change the role of members, and remove them (/organizations/{id}/members; docs/spec-choices.md, "Organizations")."""
+"""Change the role of members, and remove them (/organizations/{id}/members; docs/spec-choices.md,
+"Organizations").
+"""
 
 from sublet.accounts import membership_store
 from sublet.accounts.find import find_user, refuse_account, refuse_deleted
@@ -22,12 +24,14 @@ from sublet.organizations.notices import notify_owners
 
 
 def set_role(tx: Tx, actor: Actor, identifier: str, member: str, role: str | None) -> Membership:
-    """Change the role of a member of the acting owner's organization, starting with the member's next request.
+    """Change the role of a member of the acting owner's organization, starting with the member's next
+    request.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_as_owner`.
         OrganizationNotFound: the organization has no member with this id.
-        ValidationFailed: the role is missing or unknown, or adds more than the token may do (`exceeds_token`).
+        ValidationFailed: the role is missing or unknown, or adds more than the token may do
+            (`exceeds_token`).
         Conflict: the member is the only owner.
     """
     own = lock_as_owner(tx, actor, identifier, parse_id(member))
@@ -81,7 +85,8 @@ def _set_role(tx: Tx, actor: Actor, found: Membership, role: str) -> Membership:
 
 
 def remove_member(tx: Tx, actor: Actor, identifier: str, member: str) -> Membership:
-    """Remove a member from an organization, as an owner or as this member, and return the membership that ended.
+    """Remove a member from an organization, as an owner or as this member, and return the membership that
+    ended.
 
     The member's tokens for the organization are revoked.
 

@@ -16,10 +16,12 @@ from sublet.sign_in.notices import notify
 def notify_owners(
     tx: Tx, organization: Organization, sentence: str, *others: User, about: Sequence[User]
 ) -> None:
-    """Mail a sentence to all owners of an organization and to `others`, regardless of `reminders`. Call `lock_members` first.
+    """Mail a sentence to all owners of an organization and to `others`, regardless of `reminders`.
 
-    `about` are the users whose addresses the sentence contains. The mail's reference has their ids, so that deleting one of these users
-    erases the mail.
+    Call `lock_members` first.
+
+    `about` are the users whose addresses the sentence contains. The mail's reference has their ids, so that
+    deleting one of these users erases the mail.
     """
     account = find_account(tx, organization.id)
     assert account is not None  # noqa: S101 - the caller has locked it
@@ -27,7 +29,10 @@ def notify_owners(
 
 
 def notify_members(tx: Tx, organization: Organization, sentence: str, *, about: Sequence[User]) -> None:
-    """Mail a sentence to all members of an organization that is about to end. `about` is as in `notify_owners`."""
+    """Mail a sentence to all members of an organization that is about to end.
+
+    `about` is as in `notify_owners`.
+    """
     _notify(tx, organization, sentence, [each.user for each in list_members(tx, organization.id)], about)
 
 
@@ -43,7 +48,10 @@ def _notify(
 
 
 def notify_of_token(tx: Tx, user: User, token: Token, what: str, public_url: str) -> None:
-    """Mail what happened to a token of this user, such as `was created`. The mail doesn't have the token's name, because its creator chose it."""
+    """Mail what happened to a token of this user, such as `was created`.
+
+    The mail doesn't have the token's name, because its creator chose it.
+    """
     scopes = ", ".join(token.scopes)
     until = (
         f"until {token.expires_at:%Y-%m-%d %H:%M} UTC" if token.expires_at is not None else "without an end"

@@ -1,4 +1,6 @@
-"""Create and rename organizations (POST /organizations, PATCH /organizations/{id}; docs/spec-choices.md, "Organizations")."""
+"""Create and rename organizations (POST /organizations, PATCH /organizations/{id}; docs/spec-choices.md,
+"Organizations").
+"""
 
 from sublet import audit
 from sublet.accounts import membership_store
@@ -17,8 +19,8 @@ from sublet.organizations.find import find_acting_user, find_own_membership, ref
 def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: int) -> Organization:
     """Create an organization with an account, make the acting user its owner, and return it.
 
-    `created_max` is the setting `organizations_per_user`. Organizations that the user has left count too, so that a user can't collect free
-    quotas.
+    `created_max` is the setting `organizations_per_user`. Organizations that the user has left count too, so
+    that a user can't collect free quotas.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -40,7 +42,8 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
     organization = add_organization(tx, actor, name or "", created_by_user_id=user.id)
     if membership_store.count_created_by(tx, user.id) > created_max:
         raise Conflict(
-            f"You have created {created_max} organizations, which is the maximum. Open a ticket to ask the operator for another organization."
+            f"You have created {created_max} organizations, which is the maximum. Open a ticket to ask the "
+            "operator for another organization."
         )
     add_account(tx, actor, organization)
     join(tx, actor, user.id, organization, OWNER)
@@ -48,7 +51,9 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
 
 
 def rename_organization(tx: Tx, actor: Actor, identifier: str, name: str | None) -> Organization:
-    """Rename an organization of the acting owner, and return it. The slug stays the same. An unchanged name leaves no audit event.
+    """Rename an organization of the acting owner, and return it.
+
+    The slug stays the same. An unchanged name leaves no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.

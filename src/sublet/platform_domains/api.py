@@ -37,7 +37,8 @@ class ModeShape(Shape):
 class PlatformDomainShape(Shape):
     """A platform domain with its rules.
 
-    `record_types` are the types of records that names may have instead of nameservers. It is empty if names can't have records.
+    `record_types` are the types of records that names may have instead of nameservers. It is empty if names
+    can't have records.
     """
 
     id: Id

@@ -1,4 +1,6 @@
-"""`sublet domain grant` and `sublet domain revoke`: let organizations register under restricted platform domains."""
+"""`sublet domain grant` and `sublet domain revoke`: let organizations register under restricted platform
+domains.
+"""
 
 from dataclasses import dataclass
 
@@ -15,7 +17,10 @@ from sublet.platform_domains.model import PlatformDomain
 
 @dataclass(frozen=True, slots=True)
 class PlatformDomainGrant:
-    """The result of granting or revoking. `granted` is the new state; `changed` is False if the state was the same before."""
+    """The result of granting or revoking.
+
+    `granted` is the new state; `changed` is False if the state was the same before.
+    """
 
     platform_domain: PlatformDomain
     organization: Organization
@@ -43,7 +48,9 @@ def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: s
 
 
 def revoke_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: str) -> PlatformDomainGrant:
-    """End new registrations of an organization under a restricted platform domain. Names that the organization holds stay.
+    """End new registrations of an organization under a restricted platform domain.
+
+    Names that the organization holds stay.
 
     Raises, in this order:
         NotFound: no such platform domain; no such organization.

@@ -1,8 +1,8 @@
 """Patterns of blocked labels: the rule, and the operator's `sublet label block` and `unblock`.
 
-`*` matches any number of characters, `?` matches one character, and each other character matches itself. `fnmatch` compares them without
-backtracking, so that a comparison takes at most as many steps as the product of the two lengths. Its `[` is in no pattern, because it is in
-no label.
+`*` matches any number of characters, `?` matches one character, and each other character matches itself.
+`fnmatch` compares them without backtracking, so that a comparison takes at most as many steps as the product
+of the two lengths. Its `[` is in no pattern, because it is in no label.
 """
 
 import re
@@ -21,7 +21,9 @@ from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PATTERN_CHARACTERS_MAX, LabelPattern
 
 PATTERNS_MAX = 1000
-"""The maximum number of patterns of one platform domain, and of patterns for all. Each registration is compared with both lists."""
+"""The maximum number of patterns of one platform domain, and of patterns for all. Each registration is
+compared with both lists.
+"""
 
 _WILD = re.compile(r"([*?])")
 
@@ -71,7 +73,8 @@ def _describe(pattern: LabelPattern) -> dict[str, object]:
 
 
 def parse_pattern(text: str) -> tuple[str, list[FieldError]]:
-    """Return a pattern in the stored form (after the mapping of UTS 46, like labels), and the errors of the pattern.
+    """Return a pattern in the stored form (after the mapping of UTS 46, like labels), and the errors of the
+    pattern.
 
     `value_invalid`: the pattern is too long, has a character that no label has, or only wildcards.
     """
@@ -94,7 +97,9 @@ def _refuse(text: str, problem: str) -> tuple[str, list[FieldError]]:
 
 
 def is_blocked(label: str, patterns: Collection[str]) -> bool:
-    """True if a pattern matches a canonical label: its A-label, its Unicode form, or its skeleton (UTS 39)."""
+    """True if a pattern matches a canonical label: its A-label, its Unicode form, or
+    its skeleton (UTS 39).
+    """
     if not patterns:
         return False
     forms = {label, to_unicode(label)}
@@ -112,7 +117,9 @@ def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str)
 
 @lru_cache(maxsize=2 * PATTERNS_MAX)
 def _parts(pattern: str) -> tuple[str, str, str]:
-    """Return the longest text of a pattern without wildcards, the pattern's skeleton (UTS 39), and the longest text of the skeleton."""
+    """Return the longest text of a pattern without wildcards, the pattern's skeleton (UTS 39), and the
+    longest text of the skeleton.
+    """
     pattern_skeleton = skeleton(pattern)
     longest, longest_in_skeleton = (
         max(re.split(r"[*?]", each), key=len) for each in (pattern, pattern_skeleton)

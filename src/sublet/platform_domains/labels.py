@@ -1,4 +1,6 @@
-"""The classes of labels (docs/spec-choices.md, "Modes and prices"): the rule, and the operator's `sublet label set` and `unset`."""
+"""The classes of labels (docs/spec-choices.md, "Modes and prices"): the rule, and the operator's `sublet
+label set` and `unset`.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -32,8 +34,9 @@ def classify(
 ) -> str:
     """Return the class of a label (canonical A-label): standard, premium, special, reserved or blocked.
 
-    The first of these decides: the operator's list, the blocked patterns, the labels that are reserved under all platform domains, the
-    length. For organizations without a grant, a special label is in the class reserved.
+    The first of these decides: the operator's list, the blocked patterns, the labels that are reserved under
+    all platform domains, the length. For organizations without a grant, a special label is in the class
+    reserved.
     """
     if listed is not None:
         if listed.label_class == "special" and organization_id not in listed.organization_ids:
@@ -65,8 +68,8 @@ def set_label(
 
     Raises, in this order:
         NotFound: no such platform domain.
-        ValidationFailed: any wrong fields: label, label_class, prices (not for reserved and blocked), organizations (only
-            for special).
+        ValidationFailed: any wrong fields: label, label_class, prices (not for reserved and blocked),
+            organizations (only for special).
         NotFound: no such organization.
         Conflict: several organizations match.
     """
@@ -104,7 +107,9 @@ def set_label(
 
 
 def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
-    """Remove a label from the list, and return the removed entry. From then on the rules of `classify` give the class of the label.
+    """Remove a label from the list, and return the removed entry.
+
+    From then on the rules of `classify` give the class of the label.
 
     Raises, in this order:
         NotFound: no such platform domain; the label is not listed.

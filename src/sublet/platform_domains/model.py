@@ -13,7 +13,9 @@ MODES = ("free", "plus", "premium", "special")
 """The registration modes of the API, in the order of the spec."""
 
 ADMIN = "admin"
-"""The mode of names that the operator registers and renews. No platform domain offers this mode, and the API refuses it."""
+"""The mode of names that the operator registers and renews. No platform domain offers this mode, and the API
+refuses it.
+"""
 
 DELEGATION_CHECKS = ("off", "warn", "require")
 AUTOMATIC_DS = ("off", "rollover", "bootstrap", "all")
@@ -35,9 +37,10 @@ _SECONDS_MAX = 2**31 - 1
 class Setting:
     """A field of a platform domain that the operator sets.
 
-    `default` is the value of a new platform domain; None if it follows from the domain (`default_settings`). `limits` are the minimum and
-    maximum of a number. `option` is the name of the option of `sublet domain add` and `edit`, if it differs from the field's name. `in_apex`
-    is True if the apex records contain the value, so that a change of the value needs a new serial.
+    `default` is the value of a new platform domain; None if it follows from the domain (`default_settings`).
+    `limits` are the minimum and maximum of a number. `option` is the name of the option of `sublet domain
+    add` and `edit`, if it differs from the field's name. `in_apex` is True if the apex records contain the
+    value, so that a change of the value needs a new serial.
     """
 
     help: str
@@ -57,9 +60,9 @@ class PlatformDomain(msgspec.Struct, frozen=True):
 
     `names_until` is set while the platform domain closes: the time at which its names go to the trash.
 
-    To add a setting, add an annotated field here and a migration with the column. The command line, the checks and the store get their
-    settings from these annotations. The class is no dataclass, because those are slow to create, and the built-in name server creates one
-    for each query.
+    To add a setting, add an annotated field here and a migration with the column. The command line, the
+    checks and the store get their settings from these annotations. The class is no dataclass, because those
+    are slow to create, and the built-in name server creates one for each query.
     """
 
     id: int
@@ -89,7 +92,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     look_alike_check: Annotated[
         bool,
         Setting(
-            "Refuse an internationalized label that mixes scripts, or looks like a reserved one or like another user's.",
+            "Refuse an internationalized label that mixes scripts, or looks like a reserved one or like "
+            "another user's.",
             default=True,
             option="look-alike-check/no-look-alike-check",
         ),
@@ -105,7 +109,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     delegation_check: Annotated[
         str,
         Setting(
-            "Check the nameservers before a name is registered or changed: off; warn of problems; require that they work.",
+            "Check the nameservers before a name is registered or changed: off; warn of problems; require "
+            "that they work.",
             "off",
             "off|warn|require",
         ),
@@ -113,7 +118,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     automatic_ds: Annotated[
         str,
         Setting(
-            "Follow CDS and CDNSKEY records of names: off; rollover, to change DS records; bootstrap, to add the first ones (RFC 9615); all.",
+            "Follow CDS and CDNSKEY records of names: off; rollover, to change DS records; bootstrap, to "
+            "add the first ones (RFC 9615); all.",
             "off",
             "off|rollover|bootstrap|all",
         ),
@@ -139,7 +145,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     records: Annotated[
         str,
         Setting(
-            "Whether registrants may give their names records instead of nameservers. Names that have records keep them.",
+            "Whether registrants may give their names records instead of nameservers. Names that have "
+            "records keep them.",
             "off",
             "off|on",
         ),
@@ -147,7 +154,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     record_types: Annotated[
         tuple[str, ...],
         Setting(
-            "A record type that names may have. May be given several times. Default: all that Sublet supports.",
+            "A record type that names may have. May be given several times. Default: all that Sublet "
+            "supports.",
             RECORD_TYPES,
             metavar="TYPE",
             option="record-type",
@@ -199,7 +207,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     apex_nameservers: Annotated[
         tuple[str, ...],
         Setting(
-            "A nameserver of the zone itself. May be given several times, in order. Default: ns1. + the domain.",
+            "A nameserver of the zone itself. May be given several times, in order. Default: ns1. + the "
+            "domain.",
             metavar="HOST",
             option="apex-nameserver",
             in_apex=True,
@@ -214,7 +223,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     soa_rname: Annotated[
         str,
         Setting(
-            "The mailbox in the SOA record, or the name that stands for it; default: hostmaster. + the domain.",
+            "The mailbox in the SOA record, or the name that stands for it; default: hostmaster. + the "
+            "domain.",
             metavar="NAME",
             in_apex=True,
         ),
@@ -238,7 +248,8 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     primary: Annotated[
         str,
         Setting(
-            "The primary server of the zone, by its name in the settings; built-in: the built-in name server.",
+            "The primary server of the zone, by its name in the settings; built-in: the built-in name "
+            "server.",
             "",
             "NAME",
         ),
@@ -276,7 +287,9 @@ SETTING_TYPES: dict[str, Any] = {name: _HINTS[name].__origin__ for name in SETTI
 
 
 def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None) -> dict[str, Any]:
-    """Return the default settings of a platform domain (docs/spec-choices.md, "Modes and prices", "Subdomain states")."""
+    """Return the default settings of a platform domain (docs/spec-choices.md, "Modes and prices", "Subdomain
+    states").
+    """
     nameservers = tuple(apex_nameservers or (f"ns1.{domain}",))
     by_name = {
         "public_name": domain,
@@ -291,7 +304,8 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
 class Offer:
     """A registration mode that a platform domain offers, with the prices in credits and the term in days.
 
-    A withdrawn offer accepts no new registrations. Names held in this mode can still be renewed at the renewal price.
+    A withdrawn offer accepts no new registrations. Names held in this mode can still be renewed at the
+    renewal price.
     """
 
     platform_domain_id: int
@@ -304,7 +318,9 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label that the operator listed: the class, the prices in credits, and the organizations that may register a special label."""
+    """A label that the operator listed: the class, the prices in credits, and the organizations that may
+    register a special label.
+    """
 
     platform_domain_id: int
     label: str
@@ -316,7 +332,8 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """The operator's rules for a label: its entry in the list, the patterns of blocked labels, and all offers.
+    """The operator's rules for a label: its entry in the list, the patterns of blocked labels, and all
+    offers.
 
     The patterns are those of the platform domain and those for all. Withdrawn offers are included.
     """
@@ -328,7 +345,9 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class LabelPattern:
-    """A pattern of labels that are blocked under a platform domain, or under all if `platform_domain_id` is None."""
+    """A pattern of labels that are blocked under a platform domain, or under all if `platform_domain_id` is
+    None.
+    """
 
     id: int
     pattern: str

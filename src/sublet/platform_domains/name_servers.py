@@ -10,11 +10,12 @@ from sublet.platform_domains.model import PlatformDomain
 def name_servers(
     platform_domain: PlatformDomain, built_in: Sequence[tuple[str, int]], primaries: Sequence[PrimarySettings]
 ) -> tuple[ParentServer, ...]:
-    """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the secondaries.
+    """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the
+    secondaries.
 
-    `built_in` has the addresses of the built-in name servers, `primaries` has the primaries in the settings. The name of the primary in
-    the result is the zone's `soa_mname`, because the name in the settings is only for the operator. Its address is None if the settings
-    don't have the primary.
+    `built_in` has the addresses of the built-in name servers, `primaries` has the primaries in the settings.
+    The name of the primary in the result is the zone's `soa_mname`, because the name in the settings is only
+    for the operator. Its address is None if the settings don't have the primary.
     """
     if platform_domain.primary:
         found = next((each for each in primaries if each.name == platform_domain.primary), None)

@@ -1,6 +1,7 @@
 """Platform domains below other platform domains: the zone cut in the zone above (RFC 1034, section 4.2.1).
 
-The built-in name server adds the cut to the zone above. If the zone above is on a primary, the operator adds the cut.
+The built-in name server adds the cut to the zone above. If the zone above is on a primary, the operator adds
+the cut.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from sublet.platform_domains.model import PlatformDomain
 def zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
     """Return the delegation of a platform domain, by owner.
 
-    The nameservers are the apex nameservers. Glue is only for secondaries, because Sublet knows no other addresses.
+    The nameservers are the apex nameservers. Glue is only for secondaries, because Sublet knows no other
+    addresses.
     """
     ttl_seconds = child.apex_ttl_seconds
     records = {
@@ -35,9 +37,11 @@ def zone_cut(child: PlatformDomain) -> dict[str, tuple[Record, ...]]:
 
 
 def list_missing_cuts(tx: Tx) -> Iterator[tuple[PlatformDomain, PlatformDomain]]:
-    """Yield pairs: a platform domain on a primary, and a platform domain below it whose delegation that primary's zone lacks.
+    """Yield pairs: a platform domain on a primary, and a platform domain below it whose delegation that
+    primary's zone lacks.
 
-    A zone lacks a delegation if the last check found no NS record. Not checked: the nameservers of a delegation.
+    A zone lacks a delegation if the last check found no NS record. Not checked: the nameservers of a
+    delegation.
     """
     by_domain = {each.domain: each for each in store.list_platform_domains(tx)}
     for child in by_domain.values():
@@ -49,7 +53,9 @@ def list_missing_cuts(tx: Tx) -> Iterator[tuple[PlatformDomain, PlatformDomain]]
 
 
 def refuse_missing_cuts(tx: Tx, changed: PlatformDomain) -> None:
-    """Raise `Conflict` if the zone above lacks the delegation of a new or moved platform domain, or of one directly below it."""
+    """Raise `Conflict` if the zone above lacks the delegation of a new or moved platform domain, or of one
+    directly below it.
+    """
     for above, child in list_missing_cuts(tx):
         if changed in (above, child):
             lines = "\n".join(
@@ -58,7 +64,10 @@ def refuse_missing_cuts(tx: Tx, changed: PlatformDomain) -> None:
                 for each in records
             )
             raise Conflict(
-                f"{child.domain} is below {above.domain}, which is on the primary {above.primary}. Sublet doesn't write the "
-                f"delegation of {child.domain} into this zone, and without the delegation resolvers find no name of {child.domain}. "
-                f"Add these records to the zone {above.domain} on {above.primary} first, then give --force:\n{lines}"
+                f"{child.domain} is below {above.domain}, which is on the primary {above.primary}. Sublet "
+                "doesn't write the "
+                f"delegation of {child.domain} into this zone, and without the delegation resolvers find "
+                f"no name of {child.domain}. "
+                f"Add these records to the zone {above.domain} on {above.primary} first, then give "
+                f"--force:\n{lines}"
             )

@@ -25,13 +25,17 @@ def offer_mode(
     renewal_price_credits: int | None = None,
     period_days: int | None = None,
 ) -> Offer:
-    """Offer a mode, change its offer, or offer a withdrawn mode again. The offer applies from the next request.
+    """Offer a mode, change its offer, or offer a withdrawn mode again.
 
-    Omitted prices and terms stay the same. In a first offer the default renewal price is the price, and the default term is 365 days.
+    The offer applies from the next request.
+
+    Omitted prices and terms stay the same. In a first offer the default renewal price is the price, and the
+    default term is 365 days.
 
     Raises, in this order:
         NotFound: no such platform domain.
-        ValidationFailed: any wrong fields: mode, price_credits, renewal_price_credits (0 for the mode `free`), period_days.
+        ValidationFailed: any wrong fields: mode, price_credits, renewal_price_credits (0 for the mode
+            `free`), period_days.
     """
     platform_domain = find_platform_domain(tx, identifier)
     before = _find_offer(tx, platform_domain.id, mode)
@@ -53,7 +57,9 @@ def offer_mode(
 
 
 def withdraw_offer(tx: Tx, actor: Actor, identifier: str, mode: str) -> Offer:
-    """End new registrations in a mode. Names in this mode can still be renewed at the renewal price of the offer.
+    """End new registrations in a mode.
+
+    Names in this mode can still be renewed at the renewal price of the offer.
 
     Raises, in this order:
         NotFound: no such platform domain; the mode was never offered.

@@ -18,7 +18,9 @@ from sublet.platform_domains.settings import check_settings, storable
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
 
 FIRST_OFFER = ("free", 0, 0, 365)
-"""The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md, "Modes and prices")."""
+"""The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md,
+"Modes and prices").
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +43,20 @@ def add_platform_domain(
 ) -> PlatformDomainAdded:
     """Add a platform domain that is open and offers `free`. Omitted settings get their defaults.
 
-    The SOA and apex NS records of a zone file become settings, unless `settings` has them. The other records of the file are adopted into
-    the zone, and names at or above them can't be registered. A removed platform domain that is added again keeps its id and history.
-    `names_held` returns which names of a collection registrants hold, also in the trash or cooling off. This package can't import that
-    function, because `subdomains` imports this package.
+    The SOA and apex NS records of a zone file become settings, unless `settings` has them. The other records
+    of the file are adopted into the zone, and names at or above them can't be registered. A removed platform
+    domain that is added again keeps its id and history. `names_held` returns which names of a collection
+    registrants hold, also in the trash or cooling off. This package can't import that function, because
+    `subdomains` imports this package.
 
     Raises, in this order:
         ValidationFailed: the domain is not a name, or the zone file can't be adopted.
         ValidationFailed: any wrong settings.
         Conflict: the domain is a platform domain already.
-        Conflict: the domain, or a name above it, is a registered subdomain, whose holder controls all names below.
-        Conflict, without `force`: the zone above is on a primary and lacks the delegation of the domain, or the domain's own zone is on a
-            primary and lacks the delegation of a platform domain below.
+        Conflict: the domain, or a name above it, is a registered subdomain, whose holder controls all names
+            below.
+        Conflict, without `force`: the zone above is on a primary and lacks the delegation of the domain, or
+            the domain's own zone is on a primary and lacks the delegation of a platform domain below.
     """
     canonical, adopted = _parse(domain, zone_file)
     chosen = {**(adopted.settings if adopted else {}), **settings}
@@ -64,7 +68,8 @@ def add_platform_domain(
     held = names_held(tx, (canonical, *ancestors(canonical)))
     if held:
         raise Conflict(
-            f"{held[0]} is registered, or was registered recently. A platform domain can't be at or below a registered name. Choose another name."
+            f"{held[0]} is registered, or was registered recently. A platform domain can't be at or below "
+            "a registered name. Choose another name."
         )
     platform_domain_id, action = _insert(tx, canonical, values)
     mode, price, renewal_price, period_days = FIRST_OFFER
@@ -81,7 +86,10 @@ def add_platform_domain(
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:
-    """Store a new or removed platform domain, and return its id and the action of the audit event. The serial never goes back."""
+    """Store a new or removed platform domain, and return its id and the action of the audit event.
+
+    The serial never goes back.
+    """
     removed = store.find_removed(tx, domain)
     if removed is None:
         return store.insert_platform_domain(tx, domain, **storable(values)), "platform_domain.add"
@@ -108,8 +116,9 @@ def edit_platform_domain(
 ) -> PlatformDomain:
     """Change settings of a platform domain. Unchanged settings leave no event in the audit.
 
-    After hiding, closing or restricting, registrants can still see, change and renew the names that they hold. A change of the apex
-    records gives the zone a new serial. A new TTL of delegations applies to each name from its next publication.
+    After hiding, closing or restricting, registrants can still see, change and renew the names that they
+    hold. A change of the apex records gives the zone a new serial. A new TTL of delegations applies to each
+    name from its next publication.
 
     Raises, in this order:
         NotFound: no such platform domain.
@@ -123,7 +132,10 @@ def edit_platform_domain(
     before = {name: getattr(found, name) for name in SETTINGS}
     values, errors = check_settings({**before, **settings})
     if went_back(values["serial"], before=found.serial):
-        sentence = f"Secondaries would not transfer the zone, because they have the serial {found.serial} (RFC 1982). Give a newer serial."
+        sentence = (
+            f"Secondaries would not transfer the zone, because they have the serial {found.serial} (RFC "
+            "1982). Give a newer serial."
+        )
         errors.append(FieldError("serial", "value_invalid", sentence))
     if errors:
         raise validation_failed(errors)

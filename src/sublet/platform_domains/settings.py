@@ -41,7 +41,10 @@ def check_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
     errors += check_one_of("records", values["records"], RECORDS)
     checked["record_types"] = _check_record_types(values["record_types"], errors)
     if values["nameservers_min"] > values["nameservers_max"]:
-        sentence = "The minimum is above nameservers_max. Give a smaller nameservers_min, or a larger nameservers_max."
+        sentence = (
+            "The minimum is above nameservers_max. Give a smaller nameservers_min, or a larger "
+            "nameservers_max."
+        )
         errors.append(FieldError("nameservers_min", "value_invalid", sentence))
     checked["apex_nameservers"] = _check_apex_nameservers(values["apex_nameservers"], errors)
     checked["soa_mname"] = _check_host("soa_mname", values["soa_mname"], errors)
@@ -87,9 +90,12 @@ def _check_secondaries(secondaries: Sequence[Secondary], errors: list[FieldError
 
 
 def _mailbox_name(text: str) -> str:
-    """Return the name that stands for a mailbox in an SOA record (RFC 1035, section 8): the @ becomes a dot."""
+    """Return the name that stands for a mailbox in an SOA record (RFC 1035, section
+    8): the @ becomes a dot.
+    """
     local, at, domain = text.partition("@")
-    # A dot in the local part needs an escape, which host names can't have. Keep the @, so that `_check_host` refuses it.
+    # A dot in the local part needs an escape, which host names can't have. Keep the @, so that `_check_host`
+    # refuses it.
     return f"{local}.{domain}" if at and "." not in local else text
 
 

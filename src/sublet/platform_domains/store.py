@@ -104,7 +104,8 @@ platform_domains = Table(
     Column("names_until", Instant),
     # The row of a removed platform domain stays, because its names and the audit refer to it.
     Column("removed_at", Instant),
-    # Set after a change of days, while the sweep recomputes the dates of names. The names up to this id are done.
+    # Set after a change of days, while the sweep recomputes the dates of names. The names up to this id are
+    # done.
     Column("redate_after_id", BIG_ID),
     Index("ix_platform_domains_owner_key", "owner_key"),
     sqlite_autoincrement=True,
@@ -195,7 +196,8 @@ def _platform_domain(row: Iterable[object]) -> PlatformDomain:
     return PlatformDomain(*values)
 
 
-# Queries that nearly every request runs are built once, because building a query takes longer than running it.
+# Queries that nearly every request runs are built once, because building a query takes longer than running
+# it.
 _PRESENT = platform_domains.c.removed_at.is_(None)
 _SELECTED = select(*_COLUMNS).where(_PRESENT)
 _BY_ID = Prepared(_SELECTED.where(platform_domains.c.id == bindparam("platform_domain_id")))
@@ -231,7 +233,8 @@ def find_platform_domains_among(
 def serialize_cross_zone_changes(tx: Tx) -> None:
     """Serialize the transactions that call this function: each waits here until the earlier one ends.
 
-    Call this before changes that must see each other across zones. The lock is on the row of the oldest platform domain.
+    Call this before changes that must see each other across zones. The lock is on the row of the oldest
+    platform domain.
     """
     query = select(platform_domains.c.id).order_by(platform_domains.c.id).limit(1)
     tx.connection.execute(query.with_for_update(key_share=True)).one_or_none()
@@ -259,7 +262,8 @@ _VISIBLE = Pages(
 def list_visible(
     tx: Tx, actor: Actor, organization_id: int, limit: int, after: Position | None
 ) -> list[PlatformDomain]:
-    """Return a page of the platform domains that an organization sees and the actor's token may use, newest first.
+    """Return a page of the platform domains that an organization sees and the actor's token may use, newest
+    first.
 
     The SQL condition repeats the rule `visibility.is_visible`; a test compares the two.
     """
@@ -287,7 +291,8 @@ _NEXT_KEYS = Prepared(select_adjacent_keys(platform_domains.c.owner_key, _PRESEN
 
 
 def next_owner_keys(tx: Tx, fqdn: str) -> list[str]:
-    """Return the owner keys of platform domains directly before and after the key `owner_key(fqdn) + "."`; fewer at an end.
+    """Return the owner keys of platform domains directly before and after the key `owner_key(fqdn) + "."`;
+    fewer at an end.
 
     `zone_store.next_owner_keys` explains their use.
     """
@@ -318,7 +323,10 @@ def update_platform_domain(tx: Tx, platform_domain_id: int, **values: object) ->
 
 
 def lock_against_registrations(tx: Tx, platform_domain_id: int) -> None:
-    """Lock a platform domain until the transaction ends. Wait for the registrations under it that are not committed; new ones wait."""
+    """Lock a platform domain until the transaction ends.
+
+    Wait for the registrations under it that are not committed; new ones wait.
+    """
     query = select(platform_domains.c.id).where(platform_domains.c.id == platform_domain_id)
     tx.connection.execute(query.with_for_update()).one()
 
@@ -408,7 +416,10 @@ _RENEWAL = Prepared(
 
 
 def find_renewal(tx: Tx, platform_domain_id: int, mode: str, label: str) -> tuple[Offer, int | None]:
-    """Return the offer of a mode, withdrawn or not, and the label's own renewal price, if it has one. Offers are never deleted."""
+    """Return the offer of a mode, withdrawn or not, and the label's own renewal price, if it has one.
+
+    Offers are never deleted.
+    """
     row = _RENEWAL.one_or_none(tx, of=platform_domain_id, chosen=mode, listed=label)
     assert row is not None, "an offer is missing"  # noqa: S101
     return Offer(*row[:-1]), row[-1]
@@ -431,7 +442,9 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
 
 
 def _rules_in(table: Table, kind: str, *columns: Column[Any]) -> Select[Any]:
-    """Return a query for a platform domain, and for the label if the table has labels, as wide as an offer."""
+    """Return a query for a platform domain, and for the label if the table has
+    labels, as wide as an offer.
+    """
     others = [null()] * (len(_OFFER) - 1 - len(columns))
     of = table.c.platform_domain_id == bindparam("of")
     if "label" in table.c:
@@ -533,13 +546,19 @@ def list_patterns(tx: Tx) -> list[LabelPattern]:
 
 
 def count_patterns(tx: Tx, platform_domain_id: int | None) -> int:
-    """Return the number of patterns of a platform domain. With None, count the patterns for all platform domains."""
+    """Return the number of patterns of a platform domain.
+
+    With None, count the patterns for all platform domains.
+    """
     query = select(func.count()).select_from(label_patterns).where(_of(platform_domain_id))
     return int(tx.connection.execute(query).scalar_one())
 
 
 def find_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> LabelPattern | None:
-    """Return a pattern of a platform domain, or None. With None as the id, find a pattern for all platform domains."""
+    """Return a pattern of a platform domain, or None.
+
+    With None as the id, find a pattern for all platform domains.
+    """
     query = select(*_PATTERN).where(_of(platform_domain_id) & (label_patterns.c.pattern == pattern))
     row = tx.connection.execute(query).one_or_none()
     return LabelPattern(*row) if row is not None else None

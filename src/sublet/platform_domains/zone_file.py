@@ -1,4 +1,6 @@
-"""Parse the zone file of an existing zone (RFC 1035, section 5) into apex settings and records, to adopt the zone."""
+"""Parse the zone file of an existing zone (RFC 1035, section 5) into apex settings and records, to adopt the
+zone.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,14 +40,16 @@ class _Reader(dns.zonefile.Reader):
 
 
 def parse_zone_file(text: str, domain: str) -> ZoneFile:
-    """Return the settings and records of a zone file. `domain` is the zone's canonical name and the initial `$ORIGIN`.
+    """Return the settings and records of a zone file.
 
-    SOA and apex NS may be missing. Owners are in lower case without the final dot, rdata in presentation form with absolute names.
-    Not checked: contradictions between records.
+    `domain` is the zone's canonical name and the initial `$ORIGIN`.
+
+    SOA and apex NS may be missing. Owners are in lower case without the final dot, rdata in presentation form
+    with absolute names. Not checked: contradictions between records.
 
     Raises:
-        InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped character, a DNAME, or
-            DNSSEC records (signatures would become invalid when the zone changes).
+        InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped
+            character, a DNAME, or DNSSEC records (signatures would become invalid when the zone changes).
     """
     origin = dns.name.from_text(domain)
     zone = dns.zone.Zone(origin, relativize=False)
@@ -76,15 +80,18 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
         owner = name.to_text(omit_final_dot=True).lower()
         if type_name in _SIGNER_TYPES:
             raise InvalidZoneFile(
-                f"The zone file has {type_name} records, which changes of the zone would make invalid. Give the unsigned zone."
+                f"The zone file has {type_name} records, which changes of the zone would make invalid. "
+                "Give the unsigned zone."
             )
         if type_name == "DNAME":
             raise InvalidZoneFile(
-                "The zone file has a DNAME record, which the built-in name server does not support. Remove the record."
+                "The zone file has a DNAME record, which the built-in name server does not support. Remove "
+                "the record."
             )
         if "\\" in owner:
             raise InvalidZoneFile(
-                f"The zone file has the owner {owner}. Sublet does not support escaped characters. Remove the record."
+                f"The zone file has the owner {owner}. Sublet does not support escaped characters. Remove "
+                "the record."
             )
         records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]
     return records

@@ -1,4 +1,6 @@
-"""All SQL of the state of zones on primaries: the fence, updates with unknown outcome, problems, the last check."""
+"""All SQL of the state of zones on primaries: the fence, updates with unknown outcome, problems, the last
+check.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,11 +29,14 @@ from sublet.schema import BIG_ID, Instant, metadata
 STALE_AFTER = timedelta(days=7)
 """How long an update with an unknown outcome is kept. A server that hangs may apply the update later.
 
-There are few such updates: a server that hangs soon accepts no connections, and unsent updates are deleted at once.
+There are few such updates: a server that hangs soon accepts no connections, and unsent updates are deleted at
+once.
 """
 
 BACK_OFF_MAX = timedelta(minutes=1)
-"""The maximum back-off of a zone or name. An attempt that is scheduled later was scheduled while the clock was wrong, so it is due now."""
+"""The maximum back-off of a zone or name. An attempt that is scheduled later was scheduled while the clock
+was wrong, so it is due now.
+"""
 
 zone_states = Table(
     "zone_states",
@@ -66,7 +71,9 @@ zone_updates = Table(
     Column("sent_at", Instant, nullable=False),
     Index("ix_zone_updates_platform_domain_id", "platform_domain_id"),
 )
-"""Updates that a server may have applied or may still apply, by the fence that an update sets. The `owners` are new in the zone."""
+"""Updates that a server may have applied or may still apply, by the fence that an update sets. The `owners`
+are new in the zone.
+"""
 
 Owners = tuple[tuple[int, str], ...]
 """Pairs of a subdomain's id and an owner name."""
@@ -78,9 +85,10 @@ class ZoneState:
 
     - `fence` is the last known fence of the zone; None if the zone has no fence of ours.
     - `rebuilt_at` is set from a rebuild by another program until the next complete check.
-    - `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after `attempts` failed attempts.
-    - `missing`, `different`, `orphaned` and `foreign_records` are the counts of the last check. If `checked_serial` is None, the zone is
-      checked again even at the same serial.
+    - `problem` (one of `primaries.primary.CAUSES`) is why the zone can't be changed since `problem_at`, after
+      `attempts` failed attempts.
+    - `missing`, `different`, `orphaned` and `foreign_records` are the counts of the last check. If
+      `checked_serial` is None, the zone is checked again even at the same serial.
     - `repair_stopped_at` is set while the repair waits for the operator.
     - `seen_at` is when the server last answered with the zone's serial, to about a minute.
     - `watch_problem` (one of `CAUSES`, or `check`) is why the zone can't be queried or checked.
@@ -140,10 +148,12 @@ def delete_zone_state(tx: Tx, platform_domain_id: int) -> None:
 
 
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
-    """True if a zone is signed, False if it isn't, None before the first check of a zone on a primary. No server is queried.
+    """True if a zone is signed, False if it isn't, None before the first check of a zone on a primary.
 
-    The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed` (another server may sign
-    behind the primary), or if the last check found a DNSKEY at the apex.
+    No server is queried.
+
+    The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed`
+    (another server may sign behind the primary), or if the last check found a DNSKEY at the apex.
     """
     platform_domain = find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
@@ -164,7 +174,9 @@ IN_BACK_OFF = select(zone_states.c.platform_domain_id).where(
     (zone_states.c.next_attempt_at > bindparam("now"))
     & (zone_states.c.next_attempt_at <= bindparam("now_and_longest"))
 )
-"""A query of the zones in back-off after a problem, for the stores of other tables. `now_and_longest` is `now` + `BACK_OFF_MAX`."""
+"""A query of the zones in back-off after a problem, for the stores of other tables. `now_and_longest` is
+`now` + `BACK_OFF_MAX`.
+"""
 
 
 def end_zone_back_off(tx: Tx, platform_domain_id: int) -> None:
@@ -214,7 +226,9 @@ def find_zone_update(tx: Tx, platform_domain_id: int, fence: str) -> Owners | No
 
 
 def list_possible_fences(tx: Tx, platform_domain_id: int) -> frozenset[str | None]:
-    """Return the values that the fence of a zone may have from our updates: the last known value, and the values of updates in progress."""
+    """Return the values that the fence of a zone may have from our updates: the last known value, and the
+    values of updates in progress.
+    """
     rows = tx.connection.execute(
         select(zone_updates.c.fence).where(zone_updates.c.platform_domain_id == platform_domain_id)
     )
@@ -230,7 +244,9 @@ _OF_ZONE = Prepared(delete(zone_updates).where(zone_updates.c.platform_domain_id
 
 
 def delete_zone_updates(tx: Tx, platform_domain_id: int) -> None:
-    """Delete the updates of a zone after its fence has changed, because the server can't apply them any more."""
+    """Delete the updates of a zone after its fence has changed, because the server
+    can't apply them any more.
+    """
     _OF_ZONE.run(tx, of=platform_domain_id)
 
 

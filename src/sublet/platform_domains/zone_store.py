@@ -1,7 +1,9 @@
-"""All SQL of `zone_records`: the records of a zone that the registry didn't write. Names at or above their owners can't be registered.
+"""All SQL of `zone_records`: the records of a zone that the registry didn't write.
 
-For a zone on the built-in name server these are the adopted records. For a zone on a primary they are the foreign records of the last
-check, and the DNSKEY records at the apex, which show that the zone is signed.
+Names at or above their owners can't be registered.
+
+For a zone on the built-in name server these are the adopted records. For a zone on a primary they are the
+foreign records of the last check, and the DNSKEY records at the apex, which show that the zone is signed.
 """
 
 from collections import defaultdict
@@ -89,16 +91,21 @@ _NEXT_KEYS = Prepared(select_adjacent_keys(zone_records.c.owner_key, _OF_ZONE))
 
 
 def next_owner_keys(tx: Tx, platform_domain_id: int, name: str) -> list[str]:
-    """Return the stored owner keys directly before and after the key `owner_key(name) + "."`; fewer at an end of the zone.
+    """Return the stored owner keys directly before and after the key `owner_key(name) + "."`; fewer at an end
+    of the zone.
 
-    They show if `name`, or a name above it, has records below it: then one of the two keys starts with the key of that name and a dot.
+    They show if `name`, or a name above it, has records below it: then one of the two keys starts with the
+    key of that name and a dot.
     """
     row = _NEXT_KEYS.one_or_none(tx, of=platform_domain_id, **key_range(owner_key(name)))
     return [key for key in row or () if key is not None]
 
 
 def stream_zone_records(tx: Tx, platform_domain_id: int) -> Iterator[list[Record]]:
-    """Yield all stored records of a zone in small batches. The SOA and NS records of the apex are not stored."""
+    """Yield all stored records of a zone in small batches.
+
+    The SOA and NS records of the apex are not stored.
+    """
     rows = tx.connection.execute(
         select(zone_records.c.owner, zone_records.c.type, zone_records.c.ttl_seconds, zone_records.c.rdata)
         .where(zone_records.c.platform_domain_id == platform_domain_id)
@@ -161,5 +168,8 @@ _LOCKED = Prepared(
 
 
 def lock_zone(tx: Tx, platform_domain_id: int) -> None:
-    """Lock a zone against other publications and edits until the transaction ends. Registrations don't wait for this lock."""
+    """Lock a zone against other publications and edits until the transaction ends.
+
+    Registrations don't wait for this lock.
+    """
     _LOCKED.lock(tx, platform_domain_id=platform_domain_id)

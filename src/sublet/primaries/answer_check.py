@@ -1,4 +1,6 @@
-"""Check the answers of zones: with the resolver, at their parents, and of their name servers, whose records are compared with the registry's."""
+"""Check the answers of zones: with the resolver, at their parents, and of their name servers, whose records
+are compared with the registry's.
+"""
 
 import asyncio
 from collections import Counter
@@ -31,7 +33,9 @@ from sublet.subdomains.model import Subdomain
 NEWEST_NAMES = 100
 """The number of names with the newest changes that each check compares."""
 FURTHER_NAMES = 400
-"""The number of further names that a check compares. With a check each five minutes, these are 115,200 names a day."""
+"""The number of further names that a check compares. With a check each five minutes, these are 115,200 names
+a day.
+"""
 ANSWER_SECONDS = 5.0
 """The timeout of reading the compared names back from a secondary."""
 CONFIRM_SECONDS = 5.0
@@ -44,7 +48,9 @@ Place = tuple[datetime, int]
 
 @dataclass(frozen=True, slots=True)
 class CheckedZone:
-    """The problems of a zone's answers, worst first, and the name after which the next check continues; None to begin again."""
+    """The problems of a zone's answers, worst first, and the name after which the next check continues; None
+    to begin again.
+    """
 
     zone: PlatformDomain
     problems: tuple[AnswerProblem, ...]
@@ -52,7 +58,10 @@ class CheckedZone:
 
 
 class AnswerCheck:
-    """Checks the answers of zones. A process needs only one, because it limits the queries to the parents' servers."""
+    """Checks the answers of zones.
+
+    A process needs only one, because it limits the queries to the parents' servers.
+    """
 
     def __init__(self, settings: Settings, db: Database) -> None:
         self._db = db
@@ -66,7 +75,9 @@ class AnswerCheck:
         self._slots = asyncio.Semaphore(CHECKS_AT_ONCE_MAX)
 
     async def check(self, zone: PlatformDomain, after: Place | None = None) -> CheckedZone:
-        """Check a zone, and compare its newest names and the names after a place. Names are compared on secondaries only.
+        """Check a zone, and compare its newest names and the names after a place.
+
+        Names are compared on secondaries only.
 
         Raises:
             Unavailable: the database can't be reached.
@@ -93,7 +104,8 @@ class AnswerCheck:
     async def _compare(
         self, zone: PlatformDomain, server: ParentServer, names: Sequence[Subdomain]
     ) -> AnswerProblem | None:
-        """Return a problem if a secondary has other records of names although its serial includes their changes.
+        """Return a problem if a secondary has other records of names although its serial includes their
+        changes.
 
         A secondary that doesn't answer, or is behind, is reported by the watch of serials.
         """
@@ -157,8 +169,8 @@ log = structlog.get_logger()
 class AnswerWatch:
     """Checks the answers of zones. `problems` has the last results, as pairs of a zone and a problem.
 
-    A problem that `FAILURES_BEFORE_NOTICE` checks in a row find is mailed to the operator, once a day for a zone and a cause, even if several
-    workers find it.
+    A problem that `FAILURES_BEFORE_NOTICE` checks in a row find is mailed to the operator, once a day for a
+    zone and a cause, even if several workers find it.
     """
 
     def __init__(self, db: Database, check: AnswerCheck) -> None:

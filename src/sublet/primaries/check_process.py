@@ -31,7 +31,9 @@ MOVED = "moved"
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """A zone to check: its platform domain in a database, its primary, and the start of the check by the worker's clock."""
+    """A zone to check: its platform domain in a database, its primary, and the start of the check by the
+    worker's clock.
+    """
 
     database_url: str
     platform_domain_id: int
@@ -42,9 +44,9 @@ class CheckRequest:
 class Outcome(msgspec.Struct, frozen=True, tag=True):
     """The result of a check, for the repair.
 
-    `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check. `foreign_new` has the foreign
-    records and the addresses of the zone's own name servers that aren't stored yet, `foreign_gone` has the stored records that have left the
-    zone.
+    `serial` is the zone's serial, `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check.
+    `foreign_new` has the foreign records and the addresses of the zone's own name servers that aren't stored
+    yet, `foreign_gone` has the stored records that have left the zone.
     """
 
     serial: int
@@ -55,7 +57,9 @@ class Outcome(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failure(msgspec.Struct, frozen=True, tag=True):
-    """Why the check failed: `MOVED` or a cause of `primaries.primary.CAUSES`, and details for the operator."""
+    """Why the check failed: `MOVED` or a cause of `primaries.primary.CAUSES`, and
+    details for the operator.
+    """
 
     cause: str
     detail: str
@@ -68,7 +72,9 @@ async def check_on_primary(
     *,
     began_at: datetime | None = None,
 ) -> tuple[ZoneCheck, Outcome]:
-    """Transfer a zone, and compare it with the registry. Return the result for the operator, and the part that `repair` needs.
+    """Transfer a zone, and compare it with the registry.
+
+    Return the result for the operator, and the part that `repair` needs.
 
     Raises, in this order:
         Conflict: the zone has moved to another server, or its platform domain was removed.

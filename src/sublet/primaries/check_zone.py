@@ -22,7 +22,9 @@ CLOCK_MARGIN = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class OrphanedOwner:
-    """An owner with records of ours that must leave the zone. Publishing the row `subdomain_id` of the name `fqdn` deletes them.
+    """An owner with records of ours that must leave the zone.
+
+    Publishing the row `subdomain_id` of the name `fqdn` deletes them.
 
     `has_records` is true if they may be of other types than those of a delegation.
     """
@@ -37,9 +39,10 @@ class OrphanedOwner:
 class Repairs:
     """The input of a repair. `names` is the number of our names in the zone.
 
-    `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned records. `reclaimed` are the
-    owners at or below skipped names of a rebuilt zone that may have records of ours. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some.
-    `is_settled` is True if nothing was published during the check, so that another check at this serial would find the same.
+    `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned
+    records. `reclaimed` are the owners at or below skipped names of a rebuilt zone that may have records of
+    ours. `apex_dnskeys` are the DNSKEY records at the apex; a signed zone has some. `is_settled` is True if
+    nothing was published during the check, so that another check at this serial would find the same.
     """
 
     names: int
@@ -65,7 +68,10 @@ class ZoneCheck:
 
 @dataclass(slots=True)
 class _Names:
-    """The registry's names in a zone. `desired` and `ids` have the records and rows of the names that can be compared."""
+    """The registry's names in a zone.
+
+    `desired` and `ids` have the records and rows of the names that can be compared.
+    """
 
     count: int = 0
     desired: dict[str, tuple[Record, ...]] = field(default_factory=dict)
@@ -84,13 +90,15 @@ def check_zone(
 ) -> ZoneCheck:
     """Compare a transferred zone with what the registry has published in it.
 
-    `live` was transferred before this transaction began. The check skips names that were published since `transfer_began_at` (by the
-    registry's clock) or wait for publication, and everything below them. A waiting name without an owner that was written ahead is not
-    skipped: all records at or below this name are foreign.
+    `live` was transferred before this transaction began. The check skips names that were published since
+    `transfer_began_at` (by the registry's clock) or wait for publication, and everything below them. A
+    waiting name without an owner that was written ahead is not skipped: all records at or below this name are
+    foreign.
 
-    Our records are the records at owners that the registry published or may have published. With `rebuilt` the zone may come from an old
-    file. Then all records at or below names that were ever published are ours too, because the delegation of a former holder must not
-    work again. Records that an earlier check stored as foreign are not ours.
+    Our records are the records at owners that the registry published or may have published. With `rebuilt`
+    the zone may come from an old file. Then all records at or below names that were ever published are ours
+    too, because the delegation of a former holder must not work again. Records that an earlier check stored
+    as foreign are not ours.
     """
     zone = platform_domain.domain
     owners = published_owner_store.list_published_owners_of_zone(tx, platform_domain.id)
@@ -108,7 +116,8 @@ def check_zone(
         if platform_domain.accepts_records:
             with_records |= former.keys()
     ours = former | owners
-    # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of ours.
+    # Each owner is written ahead before it is sent, so a waiting name without such an owner has no records of
+    # ours.
     skipped = names.just_published | names.waiting.intersection(registrable_name(each, zone) for each in ours)
     differences = compare_zone(
         live,
@@ -150,7 +159,9 @@ def _read_names(tx: Tx, platform_domain: PlatformDomain, compared_before: dateti
 
 
 def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Record]) -> Iterator[Record]:
-    """Yield all records, and add the DNSKEYs at the apex to `apex_dnskeys`, so that a large zone is read once."""
+    """Yield all records, and add the DNSKEYs at the apex to `apex_dnskeys`, so that a large zone is read
+    once.
+    """
     for record in live:
         if record.type == "DNSKEY" and record.owner == zone:
             apex_dnskeys.add(record)
@@ -160,10 +171,12 @@ def _tee_apex_dnskeys(live: Iterable[Record], zone: str, apex_dnskeys: set[Recor
 def _former_owners(
     tx: Tx, platform_domain: PlatformDomain, live: Iterable[Record], known: Collection[str]
 ) -> dict[str, int]:
-    """Return the owners of a rebuilt zone that may have had records of ours, each with the id of the newest row of its name.
+    """Return the owners of a rebuilt zone that may have had records of ours, each with the id of the newest
+    row of its name.
 
-    These owners are at or below a name that was ever published. Owners in `known` are left out. So are owners that an earlier check
-    stored as foreign, because a name also counts as published if its publication was given up.
+    These owners are at or below a name that was ever published. Owners in `known` are left out. So are owners
+    that an earlier check stored as foreign, because a name also counts as published if its publication was
+    given up.
     """
     zone = platform_domain.domain
     types = PUBLISHED_TYPES if platform_domain.accepts_records else DELEGATION_TYPES

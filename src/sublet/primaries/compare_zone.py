@@ -1,4 +1,6 @@
-"""Compare the records of a zone with the records that the registry wants in the zone (rules; no SQL, no network)."""
+"""Compare the records of a zone with the records that the registry wants in the zone (rules; no SQL, no
+network).
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +15,10 @@ _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 @dataclass(frozen=True, slots=True)
 class NameDifference:
-    """A name with other records than the `desired` ones. `live` are the records at the owners of `desired`. Both are sorted."""
+    """A name with other records than the `desired` ones.
+
+    `live` are the records at the owners of `desired`. Both are sorted.
+    """
 
     name: str
     live: tuple[Record, ...]
@@ -24,9 +29,10 @@ class NameDifference:
 class ZoneDifferences:
     """How a live zone differs from the desired zone. All fields are sorted.
 
-    `missing`: desired names without any record. `different`: desired names with other records. `orphaned`: our records that belong
-    to no desired name, which the repair deletes. `foreign`: records that we never wrote, which the repair leaves alone. `own_servers`: the
-    addresses of the zone's own name servers, which are part of the zone's setup.
+    `missing`: desired names without any record. `different`: desired names with other records. `orphaned`:
+    our records that belong to no desired name, which the repair deletes. `foreign`: records that we never
+    wrote, which the repair leaves alone. `own_servers`: the addresses of the zone's own name servers, which
+    are part of the zone's setup.
     """
 
     missing: tuple[str, ...] = ()
@@ -52,14 +58,17 @@ def compare_zone(
 ) -> ZoneDifferences:
     """Compare a whole transferred zone with the desired records.
 
-    `desired` maps each name to its records: a delegation, or records at and below the name. `ours` are the owners
-    that we published or may have published; those in `with_records` may have records of other types than those of a delegation. `ignored` are owners whose records are left out, such as the fence. `skipped` are names that are
-    being changed: all records at or below them are left out.
+    `desired` maps each name to its records: a delegation, or records at and below the name. `ours` are the
+    owners that we published or may have published; those in `with_records` may have records of other types
+    than those of a delegation. `ignored` are owners whose records are left out, such as the fence. `skipped`
+    are names that are being changed: all records at or below them are left out.
 
-    A live record of a type in `DELEGATION_TYPES`, or in `PUBLISHED_TYPES` at an owner in `with_records`, belongs to the desired names that
-    have a record at its owner. A record that belongs to no desired name is orphaned if its owner is in `ours`, for example glue of a former
-    nameserver; otherwise it is foreign. All records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG, NSEC, NSEC3). The
-    addresses (A, AAAA) of hosts that the NS records at the apex name are not foreign, but `own_servers`.
+    A live record of a type in `DELEGATION_TYPES`, or in `PUBLISHED_TYPES` at an owner in `with_records`,
+    belongs to the desired names that have a record at its owner. A record that belongs to no desired name is
+    orphaned if its owner is in `ours`, for example glue of a former nameserver; otherwise it is foreign. All
+    records of other types are foreign, except at the apex, and except the types of a signing server (RRSIG,
+    NSEC, NSEC3). The addresses (A, AAAA) of hosts that the NS records at the apex name are not foreign, but
+    `own_servers`.
 
     Raises:
         ValueError: `live` has no SOA record, so it isn't a whole zone.
@@ -108,7 +117,9 @@ def compare_zone(
 def _split(
     live: Iterable[Record], with_records: Collection[str]
 ) -> tuple[set[str], dict[str, list[Record]], list[Record]]:
-    """Return the owners of SOA records, the records of types that names may have, by owner, and the others, without those of a signer."""
+    """Return the owners of SOA records, the records of types that names may have, by owner, and the others,
+    without those of a signer.
+    """
     apexes: set[str] = set()
     by_owner: dict[str, list[Record]] = {}
     others: list[Record] = []

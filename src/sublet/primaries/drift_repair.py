@@ -1,8 +1,9 @@
 """Find drift (changes of zones on primaries that the registry didn't make), and repair it.
 
-Every few seconds the worker queries the serial and the fence of each zone. If the serial has changed since the last check, the worker
-checks the whole zone in a child process, one zone at a time. A pause follows each check, because our own updates change the serial
-too. A zone with an unknown fence was rebuilt, and is checked at once.
+Every few seconds the worker queries the serial and the fence of each zone. If the serial has changed since
+the last check, the worker checks the whole zone in a child process, one zone at a time. A pause follows each
+check, because our own updates change the serial too. A zone with an unknown fence was rebuilt, and is checked
+at once.
 
 Only one worker checks a zone, the holder of the zone's lease.
 """
@@ -38,10 +39,14 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_MIN_SECONDS = 10.0
 PAUSE_MAX_SECONDS = 180.0
 PAUSE_FACTOR = 5.0
-"""The pause before the next check of a zone, in durations of the last check, limited by `PAUSE_MIN_SECONDS` and `PAUSE_MAX_SECONDS`."""
+"""The pause before the next check of a zone, in durations of the last check, limited by `PAUSE_MIN_SECONDS`
+and `PAUSE_MAX_SECONDS`.
+"""
 CHECK_SECONDS_MAX = 900.0
 RECHECK_AFTER = timedelta(hours=6)
-"""After this time a zone is checked even if the serial is the same, because a person may edit a zone file and keep the serial."""
+"""After this time a zone is checked even if the serial is the same, because a person may edit a zone file and
+keep the serial.
+"""
 SEEN_EVERY = timedelta(minutes=1)
 log = structlog.get_logger()
 
@@ -54,8 +59,9 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
 class _Watched:
     """The zone `zone` of a platform domain on `primary`, while this process has the lease.
 
-    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While `check_failed` is True, an
-    answer with serial and fence doesn't clear the stored problem. `failures` counts failed queries and checks in a row.
+    `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While
+    `check_failed` is True, an answer with serial and fence doesn't clear the stored problem. `failures`
+    counts failed queries and checks in a row.
     """
 
     platform_domain_id: int
@@ -70,7 +76,8 @@ class _Watched:
 class DriftRepair:
     """Checks and repairs zones on primaries, under a lease of `holder` for each zone.
 
-    `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and "orphaned" owners.
+    `checks` counts whole checks ("done", "failed"). `drift` counts "missing" and "different" names and
+    "orphaned" owners.
     """
 
     def __init__(self, db: Database, database_url: str, find_primary: FindPrimary, *, holder: str) -> None:
@@ -104,7 +111,9 @@ class DriftRepair:
         return POLL_SECONDS
 
     async def _watch(self, platform_domain_id: int, zone: str, primary: str) -> None:
-        """Query a zone's serial and fence, and check the zone if necessary, unless another worker has the lease."""
+        """Query a zone's serial and fence, and check the zone if necessary, unless another worker has the
+        lease.
+        """
         try:
             lease = await try_lease(self._db, check_lease(platform_domain_id), self._holder, WATCH_FOR)
             if lease is None:
@@ -135,7 +144,10 @@ class DriftRepair:
             await self._note_problem(lease, watched, "check", str(failure))
 
     async def _poll(self, lease: Lease, watched: _Watched) -> bool:
-        """Query a zone's serial and fence, and store that the server answered. Return True if the zone must be checked."""
+        """Query a zone's serial and fence, and store that the server answered.
+
+        Return True if the zone must be checked.
+        """
         platform_domain_id, zone = watched.platform_domain_id, watched.zone
         before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
         primary = self._find_primary(watched.primary)
@@ -240,7 +252,10 @@ def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None
 
 
 def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str, *, is_lasting: bool) -> bool:
-    """Store why a zone can't be checked, and notify the operator if the problem lasts. Return False if the cause was stored already."""
+    """Store why a zone can't be checked, and notify the operator if the problem lasts.
+
+    Return False if the cause was stored already.
+    """
     if is_lasting:
         notify_of_zone_problem(tx, platform_domain_id, cause, detail)
     before = zone_state_store.find_zone_state(tx, platform_domain_id)

@@ -1,4 +1,6 @@
-"""Find a primary server in the settings, and read our key for this primary from a file or an environment variable."""
+"""Find a primary server in the settings, and read our key for this primary from a file or an environment
+variable.
+"""
 
 import binascii
 import os
@@ -13,10 +15,13 @@ from sublet.secret import Secret
 
 
 def find_primary(settings: Sequence[PrimarySettings], name: str) -> Primary:
-    """Return the primary of this name with our key. Each call reads the secret again, so that the secret may change without a restart.
+    """Return the primary of this name with our key.
+
+    Each call reads the secret again, so that the secret may change without a restart.
 
     Raises:
-        PrimaryFault: the settings have no primary of this name; the key can't be read, or is not base64. The cause is "settings".
+        PrimaryFault: the settings have no primary of this name; the key can't be read, or is not base64. The
+            cause is "settings".
     """
     found = next((each for each in settings if each.name == name), None)
     if found is None:

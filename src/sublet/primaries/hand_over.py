@@ -1,7 +1,8 @@
 """If a released row and a newer row of the same name both wait for publication, publish only the newer row.
 
-Both wait on PostgreSQL if a registration and `reclaim` of the same name run at the same time, so that neither transaction sees the
-other. The removal of the released row, when retried, would then remove the delegation of the newer row.
+Both wait on PostgreSQL if a registration and `reclaim` of the same name run at the same time, so that neither
+transaction sees the other. The removal of the released row, when retried, would then remove the delegation of
+the newer row.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,13 @@ from sublet.subdomains.model import Subdomain
 
 
 def hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
-    """Move the owner names of waiting released rows to the rows that now hold their names. Return True if there were such rows.
+    """Move the owner names of waiting released rows to the rows that now hold their names.
 
-    Call this with the zone locked, before building a batch of the waiting rows. The update of the newer row deletes the records at these
-    owner names and adds the new records in one message. A released row whose name has no holder is published itself.
+    Return True if there were such rows.
+
+    Call this with the zone locked, before building a batch of the waiting rows. The update of the newer row
+    deletes the records at these owner names and adds the new records in one message. A released row whose
+    name has no holder is published itself.
     """
     released = [each for each in waiting if each.released_at is not None]
     held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in released}) if released else {}

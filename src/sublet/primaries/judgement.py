@@ -1,4 +1,6 @@
-"""Compare the served records with the sent records, and define the messages about failures for users (rules)."""
+"""Compare the served records with the sent records, and define the messages about
+failures for users (rules).
+"""
 
 from collections.abc import Mapping
 
@@ -28,7 +30,9 @@ SENTENCES = {
     "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
     "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
 }
-"""The message to users for each cause that stops a whole zone. docs/operating/trouble.md explains the causes to operators."""
+"""The message to users for each cause that stops a whole zone. docs/operating/trouble.md explains the causes
+to operators.
+"""
 
 
 def owners_expected_empty(item: Item) -> frozenset[str]:
@@ -37,8 +41,11 @@ def owners_expected_empty(item: Item) -> frozenset[str]:
 
 
 def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
-    """Return a success if the server serves exactly the desired records and no older records; otherwise return a failure."""
-    # The name itself may be an owner without records, and `served` has the records of its other owners under it.
+    """Return a success if the server serves exactly the desired records and no older records; otherwise
+    return a failure.
+    """
+    # The name itself may be an owner without records, and `served` has the records of its other owners under
+    # it.
     empty = owners_expected_empty(item)
     orphaned = [owner for owner in empty if any(record.owner == owner for record in served[owner])]
     if orphaned or not matches(item.desired, served[item.fqdn]):

@@ -22,8 +22,9 @@ class ImplausiblePlan(Exception):  # noqa: N818 - the registry or the code is wr
 class ZoneChanges:
     """The changes of one zone. `delete_owners` and `adds` are sorted.
 
-    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, and each of `PUBLISHED_TYPES` at those that are in
-    `with_records`, because a server may refuse the type ANY, or delete too much. Then the update adds the records `adds`.
+    The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, and each of `PUBLISHED_TYPES` at
+    those that are in `with_records`, because a server may refuse the type ANY, or delete too much. Then the
+    update adds the records `adds`.
     """
 
     zone: str
@@ -37,13 +38,15 @@ def plan_changes(
 ) -> ZoneChanges:
     """Return the changes that leave exactly the desired records at the names that may be published.
 
-    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` is all that names publish
-    (`lifecycle.desired_records`). `with_records` are owners that may have records of other types than those of a delegation. Names are canonical. Not checked: the rdata, and that new owners are unused in the zone, which
-    the server checks (a prerequisite of the update).
+    `may_be_published` are all owners at which an earlier update of ours may have added records. `desired` is
+    all that names publish (`lifecycle.desired_records`). `with_records` are owners that may have records of
+    other types than those of a delegation. Names are canonical. Not checked: the rdata, and that new owners
+    are unused in the zone, which the server checks (a prerequisite of the update).
 
     Raises:
-        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside `PUBLISHED_TYPES`; two TTLs in
-            one RRset (RFC 2181, section 5.2); DS records without NS; other records than DS and addresses at or below a name with NS records.
+        ImplausiblePlan: an owner that is not canonical or not strictly below the zone; a type outside
+            `PUBLISHED_TYPES`; two TTLs in one RRset (RFC 2181, section 5.2); DS records without NS; other
+            records than DS and addresses at or below a name with NS records.
     """
     delete_owners = tuple(sorted(set(may_be_published)))
     adds = tuple(sorted(set(desired)))
@@ -69,7 +72,8 @@ def plan_changes(
 
 
 def is_publishable(owner: str, zone: str, *, with_records: bool = True) -> bool:
-    """True if a registered name of the zone may have records at this owner: a canonical name at or below a host name directly below the zone.
+    """True if a registered name of the zone may have records at this owner: a canonical name at or below a
+    host name directly below the zone.
 
     Without `with_records` the name has a delegation, whose owners are host names.
     """
@@ -82,5 +86,7 @@ def is_publishable(owner: str, zone: str, *, with_records: bool = True) -> bool:
 
 
 def implausible_deletions(deleting: int, total: int) -> bool:
-    """True if deleting this many of `total` names needs the operator's confirmation: more than 20, and more than 1 %."""
+    """True if deleting this many of `total` names needs the operator's confirmation: more than 20, and more
+    than 1 %.
+    """
     return deleting > DELETIONS_ALWAYS_PLAUSIBLE and deleting * 100 > total

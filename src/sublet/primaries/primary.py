@@ -1,4 +1,6 @@
-"""Send signed messages to a primary server over TCP, and accept only answers that are signed with our key (TSIG, RFC 8945)."""
+"""Send signed messages to a primary server over TCP, and accept only answers that are signed with our key
+(TSIG, RFC 8945).
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +34,9 @@ CAUSES = {
     "key": "the name server does not know our key, or has another secret for it",
     "clock": "the clocks of the name server and of this host are too far apart",
     "refused": "the name server does not allow this update",
-    "no_updates": "the name server refuses every update of this zone: it is frozen, a secondary, or has updates switched off",
+    "no_updates": "the name server refuses every update of this zone: it "
+    "is frozen, a secondary, or has updates "
+    "switched off",
     "zone": "the name server is not a primary of this zone",
     "failure": "the name server failed to apply this update",
     "not_understood": "the name server does not support this update",
@@ -44,7 +48,9 @@ CAUSES = {
     "too_large": "the zone is larger than 4 GiB, or the name server sends it without end",
     "settings": "the settings don't have the name server's address or key",
 }
-"""The causes for which a change can't be published, with their meanings, for the operator, the metrics and docs/operating/trouble.md."""
+"""The causes for which a change can't be published, with their meanings, for the operator, the metrics and
+docs/operating/trouble.md.
+"""
 
 _TXT = dns.rdtypes.ANY.TXT.TXT
 _SOA = dns.rdtypes.ANY.SOA.SOA
@@ -65,8 +71,8 @@ _BY_RCODE = {
 class PrimaryFault(Exception):  # noqa: N818 - named for whose fault it is
     """A request to a primary failed. `cause` is one of `CAUSES`, `str()` has details for the operator.
 
-    `certain` is True if the cause is known from a signed answer or from the settings. Otherwise the primary may have carried out the
-    request, or may still do so.
+    `certain` is True if the cause is known from a signed answer or from the settings. Otherwise the primary
+    may have carried out the request, or may still do so.
     """
 
     def __init__(self, cause: str, detail: str, *, certain: bool = False) -> None:
@@ -102,8 +108,8 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     Not checked: that the server serves the changes (see `read_back`).
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone, failure,
-            not_understood, fence, in_use.
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone,
+            failure, not_understood, fence, in_use.
     """
     _sign(primary, message)
     async with connection(primary, timeout_seconds) as (reader, writer):
@@ -112,13 +118,15 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
 
 
 async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seconds: float) -> bool:
-    """Give a zone this serial if it is newer than the zone's own (RFC 1982), by an UPDATE of the SOA record (RFC 2136, section 3.4.2.2).
+    """Give a zone this serial if it is newer than the zone's own (RFC 1982), by an UPDATE of the SOA record
+    (RFC 2136, section 3.4.2.2).
 
     Return False if the zone's own serial is as new or newer, so that nothing was sent.
 
-    A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy needs a newer one. A
-    server ignores an SOA record whose serial is not newer, so the update has no prerequisite: a signing PowerDNS serves another serial than
-    it stores. Not checked: that the server uses exactly this serial; a signing server may add to it.
+    A secondary transfers a zone only if the serial is newer, so a zone that was restored from an older copy
+    needs a newer one. A server ignores an SOA record whose serial is not newer, so the update has no
+    prerequisite: a signing PowerDNS serves another serial than it stores. Not checked: that the server uses
+    exactly this serial; a signing server may add to it.
 
     Raises:
         PrimaryFault: those of `send_update`, also if the key may not change the SOA record.
@@ -141,8 +149,9 @@ async def raise_serial(primary: Primary, zone: str, serial: int, *, timeout_seco
 async def accepts_updates(primary: Primary, zone: str, *, timeout_seconds: float) -> bool:
     """True if a server accepts an empty update of the zone.
 
-    The rights of our key don't matter, because servers compare rights with the records of an update. A server that accepts no updates at
-    all refuses an empty update: the zone is frozen (Knot, BIND), the server is a secondary (BIND), or updates are switched off (PowerDNS).
+    The rights of our key don't matter, because servers compare rights with the records of an update. A server
+    that accepts no updates at all refuses an empty update: the zone is frozen (Knot, BIND), the server is a
+    secondary (BIND), or updates are switched off (PowerDNS).
     """
     try:
         await send_update(
@@ -157,7 +166,8 @@ async def read_fence(primary: Primary, zone: str, *, timeout_seconds: float) -> 
     """Return the fence of a zone, and the zone's serial.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (the TXT records are not ours).
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, zone, failure, not_understood; fence (the
+            TXT records are not ours).
     """
     try:
         return await _read_fence(primary, zone, timeout_seconds)
@@ -232,7 +242,10 @@ async def _accepts_key_at_any_time(primary: Primary, zone: str, timeout_seconds:
 
 @asynccontextmanager
 async def connection(primary: Primary, timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection to a primary. Raise connection failures, also in the block, as a `PrimaryFault`."""
+    """Open a TCP connection to a primary.
+
+    Raise connection failures, also in the block, as a `PrimaryFault`.
+    """
     try:
         async with connected((primary.address, primary.port), timeout_seconds) as streams:
             yield streams
@@ -265,8 +278,8 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
     """Return the message in `wire`, an answer to `query` that is signed with our key.
 
     Raises:
-        PrimaryFault: key; clock (the server or we found the time of a signature wrong); unsigned (no signature or a wrong one, not a
-            DNS message).
+        PrimaryFault: key; clock (the server or we found the time of a signature wrong); unsigned (no
+            signature or a wrong one, not a DNS message).
     """
     with signature_faults(primary):
         claimed = dns.message.from_wire(wire, keyring=False)
@@ -303,7 +316,9 @@ def _clocks_differ(primary: Primary) -> str:
 
 
 def _ahead_seconds(query: dns.message.Message, response: dns.message.Message) -> int:
-    """Return how many seconds the server's clock is ahead of ours, from the TSIG record of a response (RFC 8945, section 5.2.3)."""
+    """Return how many seconds the server's clock is ahead of ours, from the TSIG record of a response (RFC
+    8945, section 5.2.3).
+    """
     asked, answered = _tsig(query), _tsig(response)
     theirs = answered.time_signed
     if answered.error == dns.rcode.BADTIME and len(answered.other) == 6:

@@ -1,4 +1,6 @@
-"""Change a zone on a primary by UPDATE messages with a fence, and read the changes back from the same server."""
+"""Change a zone on a primary by UPDATE messages with a fence, and read the changes back
+from the same server.
+"""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -31,13 +33,17 @@ TIMEOUT_SECONDS = 5.0
 """The timeout of a message to a primary, and of reading back a batch."""
 
 REBUILT_SERIAL_STEP = 2**20
-"""Added to the serial of a rebuilt zone: more than the number of changes that a restored copy plausibly lacks."""
+"""Added to the serial of a rebuilt zone: more than the number of changes that a restored copy plausibly
+lacks.
+"""
 
 _BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in the content of a message. All others concern the whole zone."""
 
 _READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned"})
-"""Causes after which the fence is read, because the message may have been applied, or the answer with the fence shows the real cause."""
+"""Causes after which the fence is read, because the message may have been applied, or the answer with the
+fence shows the real cause.
+"""
 
 FindPrimary = Callable[[str], Primary]
 log = structlog.get_logger()
@@ -46,8 +52,8 @@ log = structlog.get_logger()
 class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """A batch was refused because of `cause`, and the server applied no part of it.
 
-    Knot doesn't sign a refusal. After an unsigned answer the server may still apply the batch, until a later update has changed the fence.
-    `was_sent` is False if the batch was refused before it was sent.
+    Knot doesn't sign a refusal. After an unsigned answer the server may still apply the batch, until a later
+    update has changed the fence. `was_sent` is False if the batch was refused before it was sent.
     """
 
     def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
@@ -57,11 +63,16 @@ class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an 
 
 
 class BatchStale(Exception):  # noqa: N818 - the name server's answer, not an error of ours
-    """The fence has changed since the batch was begun, so the server applied no part of the batch. Begin it again."""
+    """The fence has changed since the batch was begun, so the server applied no part of the batch.
+
+    Begin it again.
+    """
 
 
 ReadBack = Callable[[], Coroutine[Any, Any, list[Result]]]
-"""Reads back the changed names, and returns their results. Raises `PrimaryFault` if the server doesn't answer."""
+"""Reads back the changed names, and returns their results. Raises `PrimaryFault` if the server doesn't
+answer.
+"""
 
 
 async def store_fence(
@@ -75,8 +86,9 @@ async def store_fence(
 ) -> str:
     """Store the fence that was read from a zone, and return its meaning (see `settle_fence`).
 
-    A rebuilt zone gets a much newer serial at once. Otherwise the next changes could give the zone a serial that a secondary has stored with
-    other records, and the secondary would apply later changes to these. If the primary refuses the new serial, the log says so.
+    A rebuilt zone gets a much newer serial at once. Otherwise the next changes could give the zone a serial
+    that a secondary has stored with other records, and the secondary would apply later changes to these. If
+    the primary refuses the new serial, the log says so.
     """
     meaning = await db.write(under_lease, lease, settle_fence, platform_domain_id, expected, found.value)
     if meaning == "rebuilt":
@@ -99,8 +111,8 @@ async def raise_serial_best_effort(primary: Primary, zone: str, serial: int) -> 
 class PrimaryZone:
     """A zone on a primary. `find_primary` returns a primary with our key by the primary's name.
 
-    The fence is uncertain at first, after another worker has published the zone, and after an uncertain answer. An uncertain fence is read
-    before the next update.
+    The fence is uncertain at first, after another worker has published the zone, and after an uncertain
+    answer. An uncertain fence is read before the next update.
     """
 
     def __init__(self, db: Database, find_primary: FindPrimary) -> None:
@@ -110,7 +122,9 @@ class PrimaryZone:
         self._epoch: int | None = None
 
     async def change(self, batch: Batch) -> ReadBack:
-        """Change the zone by a batch, and return the function that reads the batch back. The next batch may be sent before the read-back.
+        """Change the zone by a batch, and return the function that reads the batch back.
+
+        The next batch may be sent before the read-back.
 
         Raises:
             BatchRefused: the server applied nothing. Smaller batches may succeed.
@@ -142,7 +156,10 @@ class PrimaryZone:
         return partial(self._read_back, primary, batch)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Return the primary and the message to send. First read the fence from the server if it may have changed since our last update."""
+        """Return the primary and the message to send.
+
+        First read the fence from the server if it may have changed since our last update.
+        """
         primary = self._find_primary(batch.primary)
         epoch = None if batch.lease is None else batch.lease.epoch
         if not self._is_fence_certain or epoch != self._epoch:
@@ -168,7 +185,10 @@ class PrimaryZone:
         await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
-        """Read the fence and store which earlier messages were applied. Raise `BatchStale` if the fence has changed."""
+        """Read the fence and store which earlier messages were applied.
+
+        Raise `BatchStale` if the fence has changed.
+        """
         found = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         meaning = await self._store_fence(primary, batch, found)
         self._is_fence_certain = True
@@ -199,7 +219,8 @@ class PrimaryZone:
         self._is_fence_certain = fault.certain
         if found.value != batch.fence:
             raise BatchStale from fault
-        # The key is valid, because the fence was read with it. Knot gives the same answer for a key that may not send this update.
+        # The key is valid, because the fence was read with it. Knot gives the same answer for a key that may
+        # not send this update.
         if fault.cause == "key":
             fault = PrimaryFault(
                 "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"

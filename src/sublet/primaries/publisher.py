@@ -1,11 +1,13 @@
-"""The publisher: send the desired records to zones on primaries, read them back, and record what is published.
+"""The publisher: send the desired records to zones on primaries, read them back, and record what is
+published.
 
-The publisher is level-triggered: it publishes the names whose generation differs from the published generation. Each zone has its own
-task, so that an unreachable name server delays no other zone. A commit of this process wakes the publisher at once; the publisher finds
-commits of other processes (the operator's commands) within `POLL_SECONDS`.
+The publisher is level-triggered: it publishes the names whose generation differs from the published
+generation. Each zone has its own task, so that an unreachable name server delays no other zone. A commit of
+this process wakes the publisher at once; the publisher finds commits of other processes (the operator's
+commands) within `POLL_SECONDS`.
 
-One worker publishes a zone, under the zone's lease (`processes/leased.py`), and gives the lease back when no name waits. If the worker is
-killed, another worker takes over after the lease has expired.
+One worker publishes a zone, under the zone's lease (`processes/leased.py`), and gives the lease back when no
+name waits. If the worker is killed, another worker takes over after the lease has expired.
 """
 
 import asyncio
@@ -51,9 +53,13 @@ from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 POLL_SECONDS = 0.25
 STALE_PAUSE_SECONDS = 0.05
 STALE_MAX = 20
-"""After this many stale batches in a row the zone backs off. Two servers behind one address can cause stale batches."""
+"""After this many stale batches in a row the zone backs off. Two servers behind one address can cause stale
+batches.
+"""
 QUERY_PAUSE_SECONDS = 0.02
-"""The minimum pause between two queries for waiting names. Each commit wakes the publisher, but most commits change no zone."""
+"""The minimum pause between two queries for waiting names. Each commit wakes the publisher, but most commits
+change no zone.
+"""
 STAND_BACK_SECONDS = 0.02
 """How long a worker lets other workers take a zone first, for each zone that the worker publishes already."""
 STAND_BACK_ZONES_MAX = 10
@@ -83,9 +89,10 @@ class _ZoneWork:
 class Publisher:
     """Publishes zones on the primaries that `find_primary` returns.
 
-    `batch_max` has the maximum number of names in a batch, by the name of the primary. `on_published` is called with the time from the
-    change of a name to its publication. `holder` identifies this process as a holder of leases. `is_alone` returns True while no other
-    worker runs. `outcomes` counts names ("published", "failed"), `causes` counts failed names by `primaries.primary.CAUSES`.
+    `batch_max` has the maximum number of names in a batch, by the name of the primary. `on_published` is
+    called with the time from the change of a name to its publication. `holder` identifies this process as a
+    holder of leases. `is_alone` returns True while no other worker runs. `outcomes` counts names
+    ("published", "failed"), `causes` counts failed names by `primaries.primary.CAUSES`.
     """
 
     def __init__(
@@ -125,7 +132,9 @@ class Publisher:
         return QUERY_PAUSE_SECONDS
 
     async def _renew(self) -> None:
-        """Renew the leases of this publisher, because a name server may take longer to answer than a lease lasts."""
+        """Renew the leases of this publisher, because a name server may take longer to answer than a lease
+        lasts.
+        """
         while True:
             await asyncio.sleep(PUBLISH_FOR.total_seconds() / RENEWALS)
             try:
@@ -135,7 +144,9 @@ class Publisher:
                 log.exception("publisher_fault")
 
     async def publish_waiting(self) -> None:
-        """Start a task for each zone with waiting names, unless a task or another worker publishes the zone already."""
+        """Start a task for each zone with waiting names, unless a task or another worker publishes the zone
+        already.
+        """
         is_alone = self._is_alone()
         waiting = await (
             self._db.read(publish_store.list_waiting_platform_domain_ids)
@@ -159,7 +170,10 @@ class Publisher:
         return work
 
     def _stand_back_seconds(self, work: _ZoneWork) -> float:
-        """Return how long to let other workers take a zone first. They may have fewer zones, or may reach the zone's name server."""
+        """Return how long to let other workers take a zone first.
+
+        They may have fewer zones, or may reach the zone's name server.
+        """
         running = sum(each.is_running for each in self._work.values())
         zones = STAND_BACK_ZONES_MAX if work.has_failed else min(running, STAND_BACK_ZONES_MAX)
         return STAND_BACK_SECONDS * zones
@@ -210,10 +224,14 @@ class Publisher:
                 await asyncio.gather(recording, return_exceptions=True)
 
     async def _begin_next(self, work: _ZoneWork, besides: Collection[int]) -> Batch | None:
-        """Begin a batch of any waiting names except `besides`. If nothing waits and there are other workers, give the lease back."""
+        """Begin a batch of any waiting names except `besides`.
+
+        If nothing waits and there are other workers, give the lease back.
+        """
         is_alone = self._is_alone()
         if is_alone and work.lease is not None:
-            # Usually nothing waits after a batch. A single worker keeps its lease, so this read saves a write transaction.
+            # Usually nothing waits after a batch. A single worker keeps its lease, so this read saves a write
+            # transaction.
             is_any_waiting = await self._db.read(
                 publish_store.is_any_waiting, work.platform_domain_id, besides
             )
@@ -256,8 +274,8 @@ class Publisher:
     async def _change(self, batch: Batch) -> ReadBack | None:
         """Change the zone by a batch, and return the function that reads the batch back, or None.
 
-        A refused batch is halved until the name that causes the refusal is alone. This method and the methods below raise `_BackOff` if the
-        zone accepts no changes now.
+        A refused batch is halved until the name that causes the refusal is alone. This method and the methods
+        below raise `_BackOff` if the zone accepts no changes now.
         """
         try:
             return await self._zone_work(batch.platform_domain_id).zone.change(batch)
@@ -284,7 +302,10 @@ class Publisher:
                 log.warning("name_fault", zone=batch.zone, name=each.item.fqdn, cause=each.cause)
 
     async def _note_stale(self, batch: Batch) -> None:
-        """Count a stale batch, and pause before the next attempt. After `STALE_MAX` stale batches in a row back off."""
+        """Count a stale batch, and pause before the next attempt.
+
+        After `STALE_MAX` stale batches in a row back off.
+        """
         work = self._zone_work(batch.platform_domain_id)
         work.stale_count += 1
         if work.stale_count < STALE_MAX:
@@ -295,13 +316,16 @@ class Publisher:
             batch,
             PrimaryFault(
                 "fence",
-                f"the fence record `{fence_name(batch.zone)}` changed before each of the last {STALE_MAX} batches. Check that one server "
+                f"the fence record `{fence_name(batch.zone)}` changed before each of the last {STALE_MAX} "
+                "batches. Check that one server "
                 "answers at the primary's address, and that nothing else writes the record.",
             ),
         )
 
     async def _halve(self, batch: Batch, refusal: BatchRefused) -> None:
-        """Halve a refused batch until each refused name is alone, unless the zone accepts no change at all."""
+        """Halve a refused batch until each refused name is alone, unless the zone
+        accepts no change at all.
+        """
         if refusal.cause != "in_use" and refusal.was_sent:
             try:
                 await self._probe(batch)
@@ -331,7 +355,8 @@ class Publisher:
         log.warning("name_fault", zone=batch.zone, name=item.fqdn, cause=refusal.cause, detail=str(refusal))
 
     async def _probe(self, batch: Batch) -> None:
-        """Send an update without names, which replaces the fence, so that the server can't apply the batch any more.
+        """Send an update without names, which replaces the fence, so that the server can't apply the batch
+        any more.
 
         Raises:
             PrimaryFault: why the zone accepts no updates.
@@ -370,7 +395,9 @@ class Publisher:
 
 
 def _list_waiting_for(tx: Tx, holder: str) -> list[int]:
-    """Return the ids of the platform domains with waiting names, except those that another holder publishes."""
+    """Return the ids of the platform domains with waiting names, except those that
+    another holder publishes.
+    """
     waiting = publish_store.list_waiting_platform_domain_ids(tx)
     if not waiting:
         return []
@@ -388,7 +415,9 @@ def _begin_under_lease(
     *,
     gives_back: bool,
 ) -> Batch | None:
-    """Take or renew a zone's lease and return the next batch. If no name waits, return None and, with `gives_back`, give the lease back.
+    """Take or renew a zone's lease and return the next batch.
+
+    If no name waits, return None and, with `gives_back`, give the lease back.
 
     Raises:
         LeaseLost: another worker has the lease.

@@ -1,12 +1,13 @@
 """The publisher's transactions, before and after it changes a zone on a primary.
 
-1. `begin_publication` reads the desired records, and writes ahead which owner names the message may add and which fence it sets.
+1. `begin_publication` reads the desired records, and writes ahead which owner names the message may add and
+  which fence it sets.
 2. The publisher changes the zone and reads the changes back, outside a transaction.
 3. `record_publication` records the outcome for exactly the generation that was sent.
 
-Each step may be repeated, for example after a crash. Without writing ahead, a crash after step 2 would leave records in the zone that no
-later change removes. On PostgreSQL each transaction locks the worker's lease (`processes/leased.py`), the zone, its row in
-`zone_states`, names, and their owners, in this order.
+Each step may be repeated, for example after a crash. Without writing ahead, a crash after step 2 would leave
+records in the zone that no later change removes. On PostgreSQL each transaction locks the worker's lease
+(`processes/leased.py`), the zone, its row in `zone_states`, names, and their owners, in this order.
 """
 
 import random
@@ -39,11 +40,13 @@ ZONE_BACK_OFF_MAX_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One name of a batch: the generation that is sent, the desired records, and the owners that are or may be in the zone.
+    """One name of a batch: the generation that is sent, the desired records, and the owners that are or may
+    be in the zone.
 
-    `owners_with_records` are those of `owners` that may have records of other types than those of a delegation. `new_owners` are owners at which the registry has added no record so far, so they must not be in use. `never_sent` are owners that were
-    written ahead, never sent, and are no longer desired. Records at these owners are not ours, and after this message no earlier message
-    can add any.
+    `owners_with_records` are those of `owners` that may have records of other types than those of a
+    delegation. `new_owners` are owners at which the registry has added no record so far, so they must not be
+    in use. `never_sent` are owners that were written ahead, never sent, and are no longer desired. Records at
+    these owners are not ours, and after this message no earlier message can add any.
     """
 
     subdomain_id: int
@@ -60,7 +63,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One UPDATE message for a zone on `primary`. The message replaces the zone's `fence` (None: no fence) by `next_fence`.
+    """One UPDATE message for a zone on `primary`.
+
+    The message replaces the zone's `fence` (None: no fence) by `next_fence`.
 
     `lease` is the lease of the worker that began the batch, if any.
     """
@@ -76,9 +81,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one item: the zone's `serial` if the item is published, otherwise `error`, a message for users.
+    """The outcome of one item: the zone's `serial` if the item is published, otherwise `error`, a message for
+    users.
 
-    `cause` is one of `primaries.primary.CAUSES`. `nothing_applied` is True if the server applied no record of the name.
+    `cause` is one of `primaries.primary.CAUSES`. `nothing_applied` is True if the server applied no record of
+    the name.
     """
 
     item: Item
@@ -97,14 +104,15 @@ def begin_publication(
 ) -> Batch | None:
     """Write ahead the names that wait in a zone, and return them as a batch; None if no name waits.
 
-    `batch_max` has the maximum number of names in a batch for each primary; the default is `BATCH_MAX`. `among` limits the batch to these
-    ids. `besides` excludes the ids of names in progress.
+    `batch_max` has the maximum number of names in a batch for each primary; the default is `BATCH_MAX`.
+    `among` limits the batch to these ids. `besides` excludes the ids of names in progress.
     """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None:
         return None
     if not platform_domain.primary:
-        # The names changed while the zone moved to the built-in name server. The next generation is published with its commit.
+        # The names changed while the zone moved to the built-in name server. The next generation is published
+        # with its commit.
         store.republish(tx, store.list_unpublished_ids(tx, platform_domain_id))
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
@@ -148,7 +156,9 @@ def begin_publication(
 
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
-    """Return an update without names, to test if the zone accepts updates; None if the zone has left its primary."""
+    """Return an update without names, to test if the zone accepts updates; None if the zone has left its
+    primary.
+    """
     platform_domain = _lock_platform_domain(tx, platform_domain_id)
     if platform_domain is None or not platform_domain.primary:
         return None
@@ -156,7 +166,10 @@ def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:
 
 
 def _lock_platform_domain(tx: Tx, platform_domain_id: int) -> PlatformDomain | None:
-    """Lock a zone, then return its platform domain. No other publisher can write ahead, and the zone can't move to another server."""
+    """Lock a zone, then return its platform domain.
+
+    No other publisher can write ahead, and the zone can't move to another server.
+    """
     zone_store.lock_zone(tx, platform_domain_id)
     return platform_domain_store.find_platform_domain(tx, platform_domain_id)
 
@@ -173,12 +186,15 @@ def _write_ahead_batch(tx: Tx, platform_domain: PlatformDomain, items: tuple[Ite
 
 
 def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: str | None) -> str:
-    """Store and return what the fence `found` in a zone means for our updates. `expected` is the fence stored before the query.
+    """Store and return what the fence `found` in a zone means for our updates.
+
+    `expected` is the fence stored before the query.
 
     - "moved": another publisher has stored another fence meanwhile. `found` may be older, and is ignored.
     - "same": the fence is the expected one. The server may still apply an update that was sent.
     - "applied": one of our updates set the fence. The server can't apply the others any more.
-    - "rebuilt": another program set the fence, or restored an old zone. The fence is stored, and the whole zone must be checked.
+    - "rebuilt": another program set the fence, or restored an old zone. The fence is stored, and the whole
+      zone must be checked.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
@@ -204,7 +220,8 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
 
 
 def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> list[timedelta]:
-    """Record the outcomes (by subdomain id) of an applied batch, with an audit event for each newly published name.
+    """Record the outcomes (by subdomain id) of an applied batch, with an audit event for each newly published
+    name.
 
     Return the times from the change to the publication of the newly published names.
     """
@@ -254,7 +271,9 @@ def record_refusal(tx: Tx, platform_domain_id: int, result: Result) -> None:
 def record_zone_fault(
     tx: Tx, platform_domain_id: int, items: Sequence[Item], cause: str, detail: str, sentence: str
 ) -> None:
-    """Record that nothing can be published in a zone now, and when the next attempt is. The sentence becomes the error of the items.
+    """Record that nothing can be published in a zone now, and when the next attempt is.
+
+    The sentence becomes the error of the items.
 
     After `FAILURES_BEFORE_NOTICE` failed attempts in a row, notify the operator.
     """
@@ -292,6 +311,8 @@ def _record_failure(tx: Tx, result: Result, next_attempt_at: datetime) -> None:
 
 
 def backoff_delay(attempts: int, seconds_max: float = BACK_OFF_MAX_SECONDS) -> timedelta:
-    """Return the delay before the attempt after this many failures: 1 s, doubled by each failure up to `seconds_max`, with jitter."""
+    """Return the delay before the attempt after this many failures: 1 s, doubled by each failure up to
+    `seconds_max`, with jitter.
+    """
     seconds = min(seconds_max, 2.0 ** min(attempts, 10))
     return timedelta(seconds=seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret

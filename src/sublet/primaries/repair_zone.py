@@ -1,7 +1,9 @@
-"""Repair our records in a zone on a primary, for `sublet zone repair` and the worker: the publisher publishes the names again.
+"""Repair our records in a zone on a primary, for `sublet zone repair` and the worker: the publisher publishes
+the names again.
 
-A repair runs in several transactions, so that a large one doesn't block other work: `begin_repair`, then `republish`, `reclaim` and
-`store_foreign` with a bounded number of rows each, then `end_repair`. Each step may be repeated.
+A repair runs in several transactions, so that a large one doesn't block other work: `begin_repair`, then
+`republish`, `reclaim` and `store_foreign` with a bounded number of rows each, then `end_repair`. Each step
+may be repeated.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -42,7 +44,8 @@ async def repair(
 ) -> str | None:
     """Store the results of a check and repair the zone. Return why removals were stopped, or None.
 
-    After a crash the next check finds the remaining differences. `lease` is the worker's lease; the operator needs none.
+    After a crash the next check finds the remaining differences. `lease` is the worker's lease; the operator
+    needs none.
 
     Raises, in this order:
         LeaseLost: another worker has taken the lease.
@@ -77,7 +80,8 @@ def stop_reason(found: Repairs) -> str | None:
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{counted(count, 'name')} would lose their records, which is implausible. Run `sublet zone check`. If the registry is "
+        f"{counted(count, 'name')} would lose their records, which is implausible. Run `sublet zone "
+        "check`. If the registry is "
         "right, run `sublet zone repair --force`."
     )
 
@@ -129,10 +133,11 @@ def republish(tx: Tx, platform_domain_id: int, subdomain_ids: Collection[int]) -
 
 
 def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]) -> None:
-    """Assign orphaned owners to the row that holds their name, or to the last holder's row, and have these rows published again.
+    """Assign orphaned owners to the row that holds their name, or to the last holder's row, and have these
+    rows published again.
 
-    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles a name that is registered at
-    the same time.
+    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles
+    a name that is registered at the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in orphaned})
@@ -149,7 +154,10 @@ def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]
 def store_foreign(
     tx: Tx, platform_domain_id: int, primary: str, gone: Sequence[Record], new: Sequence[Record]
 ) -> None:
-    """Update the stored foreign records of a zone on a primary. Names at or above their owners can't be registered."""
+    """Update the stored foreign records of a zone on a primary.
+
+    Names at or above their owners can't be registered.
+    """
     zone_store.lock_zone(tx, platform_domain_id)
     platform_domain = platform_domain_store.find_platform_domain(tx, platform_domain_id)
     if platform_domain is None or platform_domain.primary != primary:
@@ -161,10 +169,12 @@ def store_foreign(
 def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: datetime | None) -> None:
     """Record that a check is complete. `rebuilt_at` is `ZoneState.rebuilt_at` at the start of the check.
 
-    The next check skips the zone while the zone's serial is `serial`; with None the next check doesn't skip it. While the repair is
-    stopped the zone stays marked as rebuilt, because the registry hasn't stored yet which records of the zone are ours.
+    The next check skips the zone while the zone's serial is `serial`; with None the next check doesn't skip
+    it. While the repair is stopped the zone stays marked as rebuilt, because the registry hasn't stored yet
+    which records of the zone are ours.
     """
-    # The publisher may set `rebuilt_at` at the same time. Without the lock, this transaction could overwrite it with None.
+    # The publisher may set `rebuilt_at` at the same time. Without the lock, this transaction could overwrite
+    # it with None.
     zone_store.lock_zone(tx, platform_domain_id)
     state = zone_state_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}

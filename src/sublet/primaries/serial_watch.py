@@ -1,7 +1,8 @@
-"""Query the name servers of zones on primaries for serials every few seconds, and compute since when a secondary is behind.
+"""Query the name servers of zones on primaries for serials every few seconds, and compute since when a
+secondary is behind.
 
-Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. The operator gets a mail about a secondary that
-stays away, behind or ahead. Zones on the built-in name server have no
+Queries need no key (`dns.serial`). The results stay in memory, for the metrics and the log. The operator gets
+a mail about a secondary that stays away, behind or ahead. Zones on the built-in name server have no
 secondaries, because this server allows no transfers.
 """
 
@@ -30,7 +31,9 @@ TIMEOUT_SECONDS = 2.0
 FOLLOW_SECONDS = 10.0
 """How long a secondary may be behind and still count as current."""
 NOTICE_SECONDS = 300.0
-"""How long a secondary must be away, behind or ahead before the operator gets a mail. A restart is shorter."""
+"""How long a secondary must be away, behind or ahead before the operator gets a mail.
+A restart is shorter.
+"""
 HISTORY_MAX = 1000
 """The maximum number of serials in a primary's history. A longer history loses every second serial."""
 
@@ -41,13 +44,17 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of one server of a zone. `server` is the name of a primary in the settings, or the host name of a secondary.
+    """The state of one server of a zone.
+
+    `server` is the name of a primary in the settings, or the host name of a secondary.
 
     `standing` is one of:
 
-    - "current": the server answers. A secondary has the primary's serial, or has been behind for at most `FOLLOW_SECONDS`.
+    - "current": the server answers. A secondary has the primary's serial, or has been behind for at most
+      `FOLLOW_SECONDS`.
     - "behind": a secondary has been behind for more than `FOLLOW_SECONDS`.
-    - "ahead": a secondary has a newer serial than the primary. The watch raises the primary's serial, so that the secondary transfers again.
+    - "ahead": a secondary has a newer serial than the primary. The watch raises the primary's serial, so that
+      the secondary transfers again.
     - "away": the server gives no serial; `cause` and `detail` say why.
     - "unjudged": a secondary answers, but the primary is away.
 
@@ -92,7 +99,9 @@ class SerialWatch:
         self._watched: dict[str, _Watched] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
         self._faulty_since: dict[tuple[str, str, str], float] = {}
-        """Since when a secondary has a standing that isn't healthy, or the time of the last notice, by zone, server and standing."""
+        """Since when a secondary has a standing that isn't healthy, or the time of the last notice, by zone,
+        server and standing.
+        """
         self.standings: tuple[Standing, ...] = ()
 
     async def run(self) -> None:
@@ -100,7 +109,10 @@ class SerialWatch:
         await repeat(self.poll, "serial_watch_fault")
 
     async def poll(self) -> float:
-        """Query all servers of all zones on primaries once, concurrently. Return the seconds until the next queries."""
+        """Query all servers of all zones on primaries once, concurrently.
+
+        Return the seconds until the next queries.
+        """
         zones = await self._db.read(_list_zones)
         found = await asyncio.gather(*(self._poll_zone(zone) for zone in zones))
         self.standings = tuple(standing for of_zone in found for standing in of_zone)
@@ -144,7 +156,9 @@ class SerialWatch:
         return standings
 
     async def _overtake(self, zone: PlatformDomain, standings: Sequence[Standing]) -> None:
-        """Raise the primary's serial above that of a secondary that is ahead, because it transfers nothing until then."""
+        """Raise the primary's serial above that of a secondary that is ahead, because it transfers nothing
+        until then.
+        """
         ahead = [each.serial for each in standings if each.standing == "ahead" and each.serial is not None]
         if ahead:
             newest = reduce(lambda one, other: other if is_newer(other, one) else one, ahead)

@@ -1,6 +1,8 @@
-"""Write complete configurations of name servers with minimal rights, from the templates in `server_templates`.
+"""Write complete configurations of name servers with minimal rights, from the templates in
+`server_templates`.
 
-The primaries are Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite, the secondaries Knot and NSD 4.6, or newer versions.
+The primaries are Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite, the secondaries Knot and NSD 4.6, or
+newer versions.
 """
 
 from dataclasses import dataclass
@@ -15,13 +17,18 @@ from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Apex, Secondary,
 
 REFRESH_SECONDS = 5
 """The maximum interval at which a secondary asks its primary for the serial, in case a NOTIFY is lost."""
-_INITIAL_ZONE = "; The initial zone. Dynamic updates add the registered names, and the server stores the zone from then on."
+_INITIAL_ZONE = (
+    "; The initial zone. Dynamic updates add the registered names, and the server stores the zone from "
+    "then on."
+)
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The directories of a server: for its configuration, its state (zones, journals, keys), and its sockets and process ids."""
+    """The directories of a server: for its configuration, its state (zones, journals, keys), and its sockets
+    and process ids.
+    """
 
     configuration: str
     state: str
@@ -39,9 +46,10 @@ NSD_PLACES = Places("/etc/nsd", "/var/lib/nsd", "/run/nsd")
 class Site:
     """The input for the configuration of a primary.
 
-    `key` may update the zone, and transfer the zone for checks. `transfer_key` is for the secondaries, and may only transfer. The server
-    listens at `address` and `port`. `address` is one address, not "any", because secondaries accept NOTIFY only from this address. With
-    `records` the key may also change the types of records that names have instead of nameservers.
+    `key` may update the zone, and transfer the zone for checks. `transfer_key` is for the secondaries, and
+    may only transfer. The server listens at `address` and `port`. `address` is one address, not "any",
+    because secondaries accept NOTIFY only from this address. With `records` the key may also change the types
+    of records that names have instead of nameservers.
     """
 
     apex: Apex
@@ -66,7 +74,8 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class SecondarySite:
-    """The input for the configuration of a secondary: its address, its primary, and the key for NOTIFY and transfers.
+    """The input for the configuration of a secondary: its address, its primary, and the key for NOTIFY and
+    transfers.
 
     A server that starts as root changes to `user`. With an empty `user` the server stays root.
     """
@@ -126,7 +135,8 @@ class ServerConfig:
 def bind_primary(site: Site) -> ServerConfig:
     """Return the configuration of BIND as the primary that signs a zone.
 
-    An update with Sublet's key may only change names below the apex, with the types of `Site.types`, and TXT at the fence's name.
+    An update with Sublet's key may only change names below the apex, with the types of `Site.types`, and TXT
+    at the fence's name.
     """
     configuration = f"{site.places.configuration}/named.conf"
     return _with_install_steps(
@@ -140,8 +150,8 @@ def bind_primary(site: Site) -> ServerConfig:
 def knot_primary(site: Site) -> ServerConfig:
     """Return the configuration of Knot as the primary that signs a zone.
 
-    An update may only change names below the apex, with the types of `Site.types` and TXT. Knot compares each record of an update with
-    one rule at a time, so TXT can't be limited to the fence's name.
+    An update may only change names below the apex, with the types of `Site.types` and TXT. Knot compares each
+    record of an update with one rule at a time, so TXT can't be limited to the fence's name.
     """
     configuration = f"{site.places.configuration}/knot.conf"
     return _with_install_steps(
@@ -171,8 +181,9 @@ def _knot_zone_commands(site: Site) -> list[tuple[str, str]]:
 def powerdns_primary(site: Site) -> ServerConfig:
     """Return the configuration of PowerDNS as the primary that signs a zone, answer by answer.
 
-    An update may only change names below the apex, with the types of `Site.types`, and TXT at the fence's name. A Lua script
-    enforces these rules, because the settings of PowerDNS can only restrict updates by key. The database has the keys and rights.
+    An update may only change names below the apex, with the types of `Site.types`, and TXT at the fence's
+    name. A Lua script enforces these rules, because the settings of PowerDNS can only restrict updates by
+    key. The database has the keys and rights.
     """
     places = site.places
     database = f"{places.state}/pdns.sqlite3"
@@ -241,7 +252,9 @@ def _powerdns_zone_commands(site: Site, zone_path: str) -> list[tuple[str, str]]
 
 
 def knot_secondary(site: SecondarySite) -> ServerConfig:
-    """Return the configuration of Knot as a secondary, which gets NOTIFY and serves the primary's signatures."""
+    """Return the configuration of Knot as a secondary, which gets NOTIFY and serves the
+    primary's signatures.
+    """
     configuration = f"{site.places.configuration}/knot.conf"
     return _with_install_steps(
         "knot",
@@ -252,7 +265,9 @@ def knot_secondary(site: SecondarySite) -> ServerConfig:
 
 
 def nsd_secondary(site: SecondarySite) -> ServerConfig:
-    """Return the configuration of NSD as a secondary, which gets NOTIFY and serves the primary's signatures."""
+    """Return the configuration of NSD as a secondary, which gets NOTIFY and serves the
+    primary's signatures.
+    """
     configuration = f"{site.places.configuration}/nsd.conf"
     return _with_install_steps(
         "nsd",
@@ -263,7 +278,9 @@ def nsd_secondary(site: SecondarySite) -> ServerConfig:
 
 
 def sublet_config(site: Site) -> ServerConfig:
-    """Return the configuration of Sublet for a primary: the key file, a section of the settings, the commands."""
+    """Return the configuration of Sublet for a primary: the key file, a section of the settings, the
+    commands.
+    """
     name = site.zone.replace(".", "-")
     key_path = f"/etc/sublet/{site.key.name}.key"
     watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
@@ -284,7 +301,8 @@ def sublet_config(site: Site) -> ServerConfig:
             Step("cat primary.toml >> /etc/sublet.toml", "Add the primary to the settings."),
             Step(
                 "systemctl restart sublet",
-                "Sublet reads its settings at the start. With separate roles restart sublet-worker and sublet-api.",
+                "Sublet reads its settings at the start. With separate roles restart sublet-worker and "
+                "sublet-api.",
             ),
             Step(
                 f"sublet domain edit {site.zone} --primary {name}{watched}",
@@ -325,7 +343,9 @@ def _render(template: str, site: Site | SecondarySite, **values: str) -> str:
 def _text_files(
     site: Site | SecondarySite, configuration: str, template: str, keys_template: str, group: str
 ) -> tuple[ConfigFile, ConfigFile]:
-    """Return the configuration file at the path `configuration`, and the file with keys that the configuration includes."""
+    """Return the configuration file at the path `configuration`, and the file with keys that the
+    configuration includes.
+    """
     keys = f"{site.places.configuration}/sublet-{site.zone}.keys"
     owner = f"root:{group}"
     return (

@@ -22,14 +22,16 @@ from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.store import UNPUBLISHED, in_batches, read_subdomains, select_subdomains, subdomains
 
-# An attempt that is scheduled after the longest back-off was scheduled while the clock was wrong, so it is due now.
+# An attempt that is scheduled after the longest back-off was scheduled while the clock was wrong, so it is
+# due now.
 _DUE = or_(
     subdomains.c.next_attempt_at.is_(None),
     subdomains.c.next_attempt_at <= bindparam("now"),
     subdomains.c.next_attempt_at > bindparam("now_and_longest"),
 )
-# This recursive query steps by index from one platform domain with waiting names to the next, and reads no rows of others. Without the
-# ORDER BY, PostgreSQL would scan the table, because it estimates that nearly all names are unpublished.
+# This recursive query steps by index from one platform domain with waiting names to the next, and reads no
+# rows of others. Without the ORDER BY, PostgreSQL would scan the table, because it estimates that nearly all
+# names are unpublished.
 _OF = subdomains.c.platform_domain_id
 _FIRST = (
     select(_OF).where(UNPUBLISHED & _DUE).order_by(_OF, subdomains.c.generation_at, subdomains.c.id).limit(1)
@@ -57,9 +59,11 @@ def _due_parameters(tx: Tx) -> dict[str, object]:
 
 
 def list_waiting_platform_domain_ids(tx: Tx) -> list[int]:
-    """Return the sorted ids of the platform domains with a name that is due for publication, unless the zone is in back-off.
+    """Return the sorted ids of the platform domains with a name that is due for publication, unless the zone
+    is in back-off.
 
-    The publisher calls this several times a second, so it reads only one waiting name of each platform domain.
+    The publisher calls this several times a second, so it reads only one waiting name of each platform
+    domain.
     """
     return sorted(row[0] for row in _WAITING_PLATFORM_DOMAINS.all(tx, **_due_parameters(tx)))
 
@@ -90,7 +94,9 @@ def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of names that wait for publication, and the time of the oldest change; None if no name waits."""
+    """The number of names that wait for publication, and the time of the oldest change; None if no name
+    waits.
+    """
 
     names: int = 0
     oldest_at: datetime | None = None
@@ -121,14 +127,18 @@ _FURTHER_CHANGES = Prepared(
 
 
 def list_newest_changes(tx: Tx, platform_domain_id: int, limit: int) -> list[Subdomain]:
-    """Return the names of a platform domain whose delegations changed last, newest change first, without released names."""
+    """Return the names of a platform domain whose delegations changed last, newest change first, without
+    released names.
+    """
     return read_subdomains(Subdomain, _NEWEST_CHANGES.all(tx, of=platform_domain_id, at_most=limit))
 
 
 def list_changes_after(
     tx: Tx, platform_domain_id: int, after: tuple[datetime, int] | None, limit: int
 ) -> list[Subdomain]:
-    """Return the names of a platform domain whose delegations changed after a time (then by id), oldest change first; None for all."""
+    """Return the names of a platform domain whose delegations changed after a time (then by id), oldest
+    change first; None for all.
+    """
     at, last = after or (datetime(2000, 1, 1, tzinfo=UTC), 0)
     rows = _FURTHER_CHANGES.all(tx, of=platform_domain_id, at=at, last=last, at_most=limit)
     return read_subdomains(Subdomain, rows)
@@ -146,7 +156,10 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A generation of a subdomain that the zone has since `serial`. The owners in `gone` have left the zone."""
+    """A generation of a subdomain that the zone has since `serial`.
+
+    The owners in `gone` have left the zone.
+    """
 
     subdomain_id: int
     generation: int
@@ -157,7 +170,8 @@ class Published:
 def record_successes(tx: Tx, published: Iterable[Published]) -> frozenset[int]:
     """Record published generations. Return the ids of the subdomains whose recorded generation was older.
 
-    The owners in `gone` are deleted only if the generation is still current: a newer generation may have added them again.
+    The owners in `gone` are deleted only if the generation is still current: a newer generation may have
+    added them again.
     """
     by_id = {each.subdomain_id: each for each in published}
     rows = _GENERATIONS.all(tx, ids=list(by_id))
@@ -205,7 +219,10 @@ _PUBLISHED_WITHOUT_ERROR = Prepared(_OF_ONE.values({**_PUBLISHED_VALUES, **_NO_E
 def record_failure(
     tx: Tx, subdomain_id: int, generation: int, sentence: str, next_attempt_at: datetime
 ) -> bool:
-    """Record why a generation can't be published, and return True. For an outdated or published generation only return False."""
+    """Record why a generation can't be published, and return True.
+
+    For an outdated or published generation only return False.
+    """
     recorded = tx.connection.execute(
         update(subdomains)
         .where((subdomains.c.id == subdomain_id) & (subdomains.c.generation == generation) & UNPUBLISHED)

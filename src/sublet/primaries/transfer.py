@@ -1,6 +1,7 @@
 """Transfer a whole zone from its primary by AXFR (RFC 5936) with TSIG (RFC 8945, section 5.3.1).
 
-Messages are verified when they arrive, and parsed later, because servers disconnect slow clients (Knot after half a second).
+Messages are verified when they arrive, and parsed later, because servers disconnect slow clients (Knot after
+half a second).
 """
 
 import asyncio
@@ -35,7 +36,8 @@ STALL_SECONDS = 30.0
 """The timeout of the next message of a transfer."""
 
 BYTES_MAX = 4 * 1024**3
-"""The maximum memory of a transfer. A signed delegation takes 350 to 750 bytes, so over five million of them fit.
+"""The maximum memory of a transfer. A signed delegation takes 350 to 750 bytes, so over five million of them
+fit.
 
 Without a limit, a broken or hostile server could fill the memory of the host.
 """
@@ -51,9 +53,12 @@ class ZoneTransfer:
         self._messages = deque(messages)
 
     def take_records(self) -> Iterator[Record]:
-        """Yield all records except RRSIG, NSEC and NSEC3, with one SOA record. Works only once, because it frees the messages.
+        """Yield all records except RRSIG, NSEC and NSEC3, with one SOA record.
 
-        Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in lower case too.
+        Works only once, because it frees the messages.
+
+        Owners are in lower case without the final dot. Hosts and digests in the rdata of delegations are in
+        lower case too.
         """
         had_soa = False
         while self._messages:
@@ -69,8 +74,8 @@ async def transfer_zone(
     """Return the whole zone. `clock` returns the real time, to verify the times of signatures.
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned, not_understood, too_large; or, by a signed answer, refused, zone,
-            failure, not_understood.
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, not_understood, too_large; or, by a signed
+            answer, refused, zone, failure, not_understood.
     """
     query = dns.message.make_query(zone, dns.rdatatype.AXFR, flags=0)
     query.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
@@ -88,7 +93,9 @@ async def transfer_zone(
 
 
 class _Incoming:
-    """A transfer in progress: the messages so far, the serials of their SOA records, and the running signature."""
+    """A transfer in progress: the messages so far, the serials of their SOA records, and the running
+    signature.
+    """
 
     def __init__(
         self, primary: Primary, zone: str, query: dns.message.Message, clock: Callable[[], datetime]
@@ -110,7 +117,10 @@ class _Incoming:
         return len(self.serials) == 2
 
     def add_message(self, wire: bytes) -> None:
-        """Verify and store the next message. Use `messages` only if `is_whole`, because only then all messages are verified."""
+        """Verify and store the next message.
+
+        Use `messages` only if `is_whole`, because only then all messages are verified.
+        """
         # With the overhead of Python, which is large for small messages.
         self._size_bytes += sys.getsizeof(wire)
         if self._size_bytes > BYTES_MAX:
@@ -119,8 +129,8 @@ class _Incoming:
                 f"{self._primary.name} sends more than {BYTES_MAX} bytes in the transfer of {self._zone}",
             )
         if not self.messages and (len(wire) < 12 or wire[3] & 0x0F):
-            # The server refused the transfer, or sent something else than DNS. The rcode counts only after `read_signed` has verified
-            # the signature.
+            # The server refused the transfer, or sent something else than DNS. The rcode counts only after
+            # `read_signed` has verified the signature.
             raise_for_rcode(self._primary, read_signed(self._primary, wire, self._query))
         try:
             tsig_start = self._scan(wire)

@@ -1,7 +1,9 @@
-"""Check what resolvers get of a platform domain's zone: through the validating resolver, at the parent, and from each name server.
+"""Check what resolvers get of a platform domain's zone: through the validating resolver, at the parent, and
+from each name server.
 
-The publisher's read-back and the transfers compare the zone on its primary with the registry. They don't notice a wrong DS record at the parent,
-expired signatures on one server, or a secondary with the right serial and other records.
+The publisher's read-back and the transfers compare the zone on its primary with the registry. They don't
+notice a wrong DS record at the parent, expired signatures on one server, or a secondary with the right serial
+and other records.
 """
 
 import asyncio
@@ -40,14 +42,18 @@ ANSWER_CAUSES = {
     "parent_ns": "the parent has other NS records than the zone",
     "parent_ds": "the DS records at the parent don't fit the zone's keys",
     "signatures": "a name server's signatures are not valid, or expire soon",
-    "content": "a secondary has other records than the registry, with the serial of the registry's last changes",
+    "content": "a secondary has other records than the registry, with "
+    "the serial of the registry's last changes",
 }
 """What can be wrong with the answers of a zone, with the meanings."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerProblem:
-    """A cause of `ANSWER_CAUSES` with details for the operator. `server` is the name server at fault, if it is one."""
+    """A cause of `ANSWER_CAUSES` with details for the operator.
+
+    `server` is the name server at fault, if it is one.
+    """
 
     cause: str
     detail: str
@@ -63,8 +69,9 @@ class AnswerProblem:
 class AskedZone:
     """A zone to check, with the servers to ask, which have an address.
 
-    `built_in_nameservers` are the NS records of a zone on the built-in name server, which never signs; empty for other zones. `delegated` is
-    a name whose delegation resolvers should see, None if there is none. `signed` is the operator's setting.
+    `built_in_nameservers` are the NS records of a zone on the built-in name server, which never signs; empty
+    for other zones. `delegated` is a name whose delegation resolvers should see, None if there is none.
+    `signed` is the operator's setting.
     """
 
     domain: str
@@ -109,10 +116,12 @@ class ZoneQueries:
         self._budget = Budget(QUERIES_MAX)
 
     async def find_problems(self, now: datetime) -> list[AnswerProblem]:
-        """Return the problems at `now`, worst first. Servers that don't answer are left out, because the watch of serials reports them.
+        """Return the problems at `now`, worst first.
 
-        Without a resolver only the signatures are checked. If the resolver fails for a name in the parent zone too, the only problem of
-        the resolver's answers is `resolver`.
+        Servers that don't answer are left out, because the watch of serials reports them.
+
+        Without a resolver only the signatures are checked. If the resolver fails for a name in the parent
+        zone too, the only problem of the resolver's answers is `resolver`.
         """
         asked = await asyncio.gather(*(self._ask_server(each) for each in self._zone.servers))
         own = [each for each in asked if each.has_zone]
@@ -169,7 +178,9 @@ class ZoneQueries:
     async def _check_resolved(
         self, resolver: ForwardingResolver, above: dns.name.Name
     ) -> list[AnswerProblem]:
-        """Resolve the SOA record, a missing name, and the DS records of a delegation, which the zone's own servers answer."""
+        """Resolve the SOA record, a missing name, and the DS records of a delegation, which the zone's own
+        servers answer.
+        """
         details: dict[str, list[str]] = {}
         for name, rdtype in self._questions():
             if rdtype in ("DNSKEY", "NS"):
@@ -220,7 +231,9 @@ class ZoneQueries:
     def _compare_ns(
         self, own: Sequence[_OwnAnswers], referral: dns.message.Message
     ) -> Iterator[AnswerProblem]:
-        """Yield a problem if the zone has other NS records at the parent than on its first answering server."""
+        """Yield a problem if the zone has other NS records at the parent than on its
+        first answering server.
+        """
         above = _read_ns((*referral.answer, *referral.authority), self._apex)
         replies = (each.message(self._apex, "NS") for each in own)
         known = [frozenset(self._zone.built_in_nameservers)]
@@ -232,7 +245,9 @@ class ZoneQueries:
     async def _find_missing_ds(
         self, resolver: ForwardingResolver, own: Sequence[_OwnAnswers], ds_records: Sequence[DsRecord]
     ) -> list[AnswerProblem]:
-        """Return a problem if the operator says that the zone is signed, and its signed parent has no DS record."""
+        """Return a problem if the operator says that the zone is signed, and its signed parent has no DS
+        record.
+        """
         has_keys = any(find_rrset(each.message(self._apex, "DNSKEY"), self._apex, "DNSKEY") for each in own)
         if ds_records or not has_keys or not self._zone.signed:
             return []
@@ -244,7 +259,10 @@ class ZoneQueries:
     def _judge_servers(
         self, own: Sequence[_OwnAnswers], ds_records: Sequence[DsRecord], now: datetime
     ) -> list[AnswerProblem]:
-        """Return the wrong or expiring signatures of each server. If no server has a key for the DS records, these are at fault."""
+        """Return the wrong or expiring signatures of each server.
+
+        If no server has a key for the DS records, these are at fault.
+        """
         usable = supported_ds(ds_records)
         if usable and self._zone.built_in_nameservers:
             return [
@@ -322,7 +340,10 @@ def _moment(at: datetime) -> str:
 def _first_expiry(
     messages: Sequence[dns.message.Message], zone: dns.name.Name
 ) -> tuple[str, datetime, timedelta] | None:
-    """Return which records' newest signature expires first, when, and the signature's validity. None without signatures of the zone."""
+    """Return which records' newest signature expires first, when, and the signature's validity.
+
+    None without signatures of the zone.
+    """
     newest: dict[tuple[dns.name.Name, int], tuple[int, int]] = {}
     for message in messages:
         for rrset in (*message.answer, *message.authority):
@@ -340,5 +361,8 @@ def _first_expiry(
 
 def content_problem(server: ParentServer, serial: int, wrong: Sequence[str]) -> AnswerProblem:
     """Return the problem of a secondary that has other records of some names than the registry."""
-    detail = f"{server.server} has the serial {serial}, and other records of {counted(len(wrong), 'name')}, such as {wrong[0]}"
+    detail = (
+        f"{server.server} has the serial {serial}, and other records of {counted(len(wrong), 'name')}, "
+        f"such as {wrong[0]}"
+    )
     return AnswerProblem("content", detail, server.server)

@@ -14,12 +14,17 @@ from sublet.processes.repeat import repeat
 
 POLL_SECONDS = 5.0
 SHARE_MAX = 0.02
-"""The maximum share of the time that the queries take. With very many waiting names the queries become rarer."""
+"""The maximum share of the time that the queries take. With very many waiting names the
+queries become rarer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneSnapshot:
-    """A zone's waiting names and stored state at `seen_at`. `state` is None for a zone on the built-in name server."""
+    """A zone's waiting names and stored state at `seen_at`.
+
+    `state` is None for a zone on the built-in name server.
+    """
 
     zone: str
     waiting: Waiting

@@ -5,7 +5,9 @@ from sublet.mail.operator_notices import notify_operator
 from sublet.platform_domains.store import find_platform_domain
 
 FAILURES_BEFORE_NOTICE = 3
-"""The failed attempts in a row before a notice. They take at least some seconds, so the restart of a name server causes no mail."""
+"""The failed attempts in a row before a notice. They take at least some seconds, so the restart of a name
+server causes no mail.
+"""
 
 
 def notify_of_zone_problem(tx: Tx, platform_domain_id: int, cause: str, sentence: str) -> None:
@@ -13,5 +15,8 @@ def notify_of_zone_problem(tx: Tx, platform_domain_id: int, cause: str, sentence
     platform_domain = find_platform_domain(tx, platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the caller has locked the zone or its lease
     domain = platform_domain.domain
-    text = f"The zone {domain} has a problem: {sentence.strip().removesuffix('.')}. See `sublet zone status {domain}`."
+    text = (
+        f"The zone {domain} has a problem: {sentence.strip().removesuffix('.')}. See `sublet zone status "
+        f"{domain}`."
+    )
     notify_operator(tx, "zone", text, reference=f"zone:{platform_domain_id}:{cause}:{tx.now:%Y-%m-%d}")

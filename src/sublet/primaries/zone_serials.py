@@ -15,7 +15,8 @@ QUERIES_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class SerialAnswer:
-    """The answer of a server: a serial, or the `cause` (one of `primaries.primary.CAUSES`) and `detail` of a failure.
+    """The answer of a server: a serial, or the `cause` (one of `primaries.primary.CAUSES`) and `detail` of a
+    failure.
 
     `address` is the server's IP address and port; None if the settings don't have it.
     """
@@ -27,7 +28,10 @@ class SerialAnswer:
 
 
 class SerialQueries:
-    """Queries name servers without a key, with a timeout for each query. `slots` limits the concurrent queries."""
+    """Queries name servers without a key, with a timeout for each query.
+
+    `slots` limits the concurrent queries.
+    """
 
     def __init__(self, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds

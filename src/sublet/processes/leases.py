@@ -18,11 +18,15 @@ from sublet.processes import store
 from sublet.processes.model import Lease, LeaseLost
 
 PUBLISH_FOR = timedelta(seconds=10)
-"""How long a worker may publish a zone without renewing the lease. After a killed worker a zone waits this long for the next worker."""
+"""How long a worker may publish a zone without renewing the lease. After a killed worker a zone waits this
+long for the next worker.
+"""
 SWEEP_FOR = timedelta(seconds=15)
 """How long a worker may run the sweep without renewing the lease."""
 WATCH_FOR = timedelta(minutes=1)
-"""How long a worker may check a zone without renewing the lease. Each renewal is a write, and checks aren't urgent, so this is long."""
+"""How long a worker may check a zone without renewing the lease. Each renewal is a write, and checks aren't
+urgent, so this is long.
+"""
 DURATION_MAX = timedelta(minutes=1)
 """The maximum duration of a lease. A lease that expires later was taken while the clock was wrong."""
 SWEEP = "sweep"
@@ -40,7 +44,9 @@ def check_lease(platform_domain_id: int) -> str:
 
 
 def is_over(lease: Lease, now: datetime) -> bool:
-    """True if any process may take the lease: the lease has expired, or was taken while the clock was wrong."""
+    """True if any process may take the lease: the lease has expired, or was taken
+    while the clock was wrong.
+    """
     return lease.expires_at <= now or lease.expires_at > now + DURATION_MAX
 
 
@@ -50,10 +56,12 @@ def is_fresh(lease: Lease, now: datetime, duration: timedelta) -> bool:
 
 
 def take_lease(tx: Tx, name: str, holder: str, duration: timedelta) -> Lease | None:
-    """Return the lease of this name for this holder, valid for `duration` from now; None if another process holds it.
+    """Return the lease of this name for this holder, valid for `duration` from now; None if another process
+    holds it.
 
-    The last holder gets an expired lease back with the same epoch, because no other process held the lease in between. A fresh lease is
-    not changed, so most calls write nothing. The row of the lease stays locked until the transaction ends.
+    The last holder gets an expired lease back with the same epoch, because no other process held the lease in
+    between. A fresh lease is not changed, so most calls write nothing. The row of the lease stays locked
+    until the transaction ends.
     """
     found = store.lock_lease(tx, name)
     now = store.find_clock(tx)
@@ -71,9 +79,12 @@ def take_lease(tx: Tx, name: str, holder: str, duration: timedelta) -> Lease | N
 
 
 def hold_lease(tx: Tx, lease: Lease) -> Lease:
-    """Lock a lease, so that no other process takes the lease before this transaction ends. Return the lease as it is stored.
+    """Lock a lease, so that no other process takes the lease before this transaction ends.
 
-    Call this before the transaction locks any other row. An expired lease that no other process took is still held.
+    Return the lease as it is stored.
+
+    Call this before the transaction locks any other row. An expired lease that no other process took is still
+    held.
 
     Raises:
         LeaseLost: another process has taken the lease.
@@ -99,7 +110,10 @@ def renew_lease(tx: Tx, lease: Lease, duration: timedelta) -> Lease:
 
 
 def give_back_lease(tx: Tx, lease: Lease) -> None:
-    """End a lease now, unless another process has taken it. The row stays, because its epoch counts the holders."""
+    """End a lease now, unless another process has taken it.
+
+    The row stays, because its epoch counts the holders.
+    """
     with suppress(LeaseLost):
         store.update_lease(tx, replace(hold_lease(tx, lease), expires_at=store.find_clock(tx)))
 
@@ -123,7 +137,9 @@ log = structlog.get_logger()
 def under_lease(
     tx: Tx, lease: Lease | None, verb: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Lock a lease, then call a verb in the same transaction and return the result. The operator's commands pass None as the lease.
+    """Lock a lease, then call a verb in the same transaction and return the result.
+
+    The operator's commands pass None as the lease.
 
     Raises:
         LeaseLost: another process has taken the lease; the verb was not called.
@@ -134,7 +150,10 @@ def under_lease(
 
 
 async def try_lease(db: Database, name: str, holder: str, duration: timedelta) -> Lease | None:
-    """Return the lease for this holder, or None if another process holds it. Write only if the lease is new, expired or half over."""
+    """Return the lease for this holder, or None if another process holds it.
+
+    Write only if the lease is new, expired or half over.
+    """
     found, now = await db.read(store.find_lease, name)
     if found is not None:
         if found.holder != holder and not is_over(found, now):

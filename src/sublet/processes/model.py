@@ -8,8 +8,8 @@ from datetime import datetime
 class Process:
     """A process of the service.
 
-    `role` is `serve`, `api`, `worker` or `dns`. `revision` is the revision of the schema that the process needs. `seen_at` is the time of
-    the last heartbeat. Times are by the shared clock (`store.find_clock`).
+    `role` is `serve`, `api`, `worker` or `dns`. `revision` is the revision of the schema that the process
+    needs. `seen_at` is the time of the last heartbeat. Times are by the shared clock (`store.find_clock`).
     """
 
     id: str
@@ -31,8 +31,8 @@ class Process:
 class Lease:
     """The exclusive right `name` of the process `holder`, until `expires_at` by the shared clock.
 
-    `epoch` counts the holders. A process compares the epoch in each writing transaction, and so notices that another process took the
-    lease. The clock only decides when another process may take the lease.
+    `epoch` counts the holders. A process compares the epoch in each writing transaction, and so notices that
+    another process took the lease. The clock only decides when another process may take the lease.
     """
 
     name: str

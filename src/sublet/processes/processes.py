@@ -14,14 +14,18 @@ GONE_AFTER = timedelta(seconds=35)
 FORGOTTEN_AFTER = timedelta(hours=1)
 """How long a process that is gone stays in the table."""
 CLOCKS_APART_MAX = timedelta(minutes=1)
-"""The maximum difference between a host's clock and the shared clock. A larger difference is logged as an error."""
+"""The maximum difference between a host's clock and the shared clock. A larger difference is logged as an
+error.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the shared clock.
+    """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the
+    shared clock.
 
-    `is_known` is False if the row of this process was deleted after a long silence. Then the process must announce itself again.
+    `is_known` is False if the row of this process was deleted after a long silence. Then the process must
+    announce itself again.
     """
 
     others: tuple[Process, ...]
@@ -37,8 +41,8 @@ def is_running(process: Process, now: datetime) -> bool:
 def announce(tx: Tx, process: Process, *, alone: bool = False) -> None:
     """Store that a process runs, since now by the shared clock.
 
-    Pass `alone=True` if the caller holds a lock that excludes other processes. Then all other rows and leases are from killed processes:
-    the rows are deleted, and the leases end.
+    Pass `alone=True` if the caller holds a lock that excludes other processes. Then all other rows and leases
+    are from killed processes: the rows are deleted, and the leases end.
     """
     now = store.find_clock(tx)
     if alone:
@@ -50,13 +54,18 @@ def announce(tx: Tx, process: Process, *, alone: bool = False) -> None:
 
 
 def forget_processes(tx: Tx) -> None:
-    """Delete all processes from a copy of a registry, because none of them runs on the copy. Older schemas may lack their table."""
+    """Delete all processes from a copy of a registry, because none of them runs on the copy.
+
+    Older schemas may lack their table.
+    """
     if store.has_processes(tx):
         store.delete_all_processes(tx)
 
 
 def list_running(tx: Tx) -> list[Process]:
-    """Return the running processes in the order of their start, or none if the schema is older than their table."""
+    """Return the running processes in the order of their start, or none if the schema is older than their
+    table.
+    """
     if not store.has_processes(tx):
         return []
     now = store.find_clock(tx)
@@ -77,7 +86,8 @@ def record_heartbeat(tx: Tx, process_id: str) -> Heartbeat:
 def leave(tx: Tx, process_id: str, *, may_hold_leases: bool = True) -> None:
     """Delete the row of a process that ends, and end its leases.
 
-    Pass `may_hold_leases=False` for roles that never hold leases. Their database user may have no right to read the table of leases.
+    Pass `may_hold_leases=False` for roles that never hold leases. Their database user may have no right to
+    read the table of leases.
     """
     if may_hold_leases:
         store.end_leases(tx, store.find_clock(tx), holder=process_id)

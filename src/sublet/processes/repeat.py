@@ -12,9 +12,12 @@ log = structlog.get_logger()
 
 
 async def repeat(step: Callable[[], Awaitable[float]], fault: str) -> None:
-    """Call `step` until cancelled. `step` returns the seconds until the next call; after an exception wait `FAULT_PAUSE_SECONDS`.
+    """Call `step` until cancelled.
 
-    Exceptions are logged as the event `fault`, except `Unavailable`, which the database layer has logged already.
+    `step` returns the seconds until the next call; after an exception wait `FAULT_PAUSE_SECONDS`.
+
+    Exceptions are logged as the event `fault`, except `Unavailable`, which the database layer has logged
+    already.
     """
     while True:
         try:

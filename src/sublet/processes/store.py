@@ -1,7 +1,7 @@
 """All SQL of processes and their leases.
 
-Times are by the shared clock: on PostgreSQL the clock of the database, on SQLite the clock of the host, because all processes run on one
-host.
+Times are by the shared clock: on PostgreSQL the clock of the database, on SQLite the clock of the host,
+because all processes run on one host.
 """
 
 from collections.abc import Collection
@@ -48,7 +48,9 @@ leases = Table(
     Column("epoch", BIG_ID, nullable=False),
     Column("expires_at", Instant, nullable=False),
 )
-"""Exclusive rights of one process until `expires_at`. `epoch` counts the holders, so that a former holder can be recognized."""
+"""Exclusive rights of one process until `expires_at`. `epoch` counts the holders, so that a former holder can
+be recognized.
+"""
 
 
 # Not `now()`, the start of the transaction, because the transaction may have waited for a lock since then.
@@ -65,13 +67,17 @@ def find_clock(tx: Tx) -> datetime:
 
 
 def find_lease(tx: Tx, name: str) -> tuple[Lease | None, datetime]:
-    """Return a lease with its current or last holder (None if no process ever took the lease), and the time by the shared clock."""
+    """Return a lease with its current or last holder (None if no process ever took the lease), and the time
+    by the shared clock.
+    """
     row = tx.connection.execute(_LEASES.where(leases.c.name == name)).one_or_none()
     return None if row is None else Lease(*row), find_clock(tx)
 
 
 def lock_lease(tx: Tx, name: str) -> Lease | None:
-    """Return a lease with its current or last holder, or None, and lock its row until the transaction ends."""
+    """Return a lease with its current or last holder, or None, and lock its row until
+    the transaction ends.
+    """
     row = _LOCKED.one_or_none(tx, called=name)
     return None if row is None else Lease(*row)
 

@@ -44,7 +44,10 @@ def _service(call: OpenCall[None]) -> Service:
 
 
 def _answer(call: OpenCall[None], service: Service, found: RdapObjectT) -> Answer[RdapObjectT]:
-    """Return the answer with an object. The entity tag is weak, because it leaves out when the object was read from the registry."""
+    """Return the answer with an object.
+
+    The entity tag is weak, because it leaves out when the object was read from the registry.
+    """
     answer, tag = shapes.as_answer(service, found)
     answer.events = (*found.events, Event("last update of RDAP database", call.context.db.now()))
     return Answer(answer, {"etag": tag})
@@ -70,7 +73,10 @@ async def rdap_domain(call: OpenCall[None]) -> Answer[Domain]:
 
 @api.get("/nameserver/{host}", refusals=(InvalidRequest, NotFound), has_etag=True, example={})
 async def rdap_nameserver(call: OpenCall[None]) -> Answer[Nameserver]:
-    """Show a nameserver with glue. The DNS doesn't reveal which names have another nameserver, so there is no answer about it."""
+    """Show a nameserver with glue.
+
+    The DNS doesn't reveal which names have another nameserver, so there is no answer about it.
+    """
     try:
         host = parse_host_name(call.path["host"])
     except InvalidName as error:

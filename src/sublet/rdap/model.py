@@ -10,8 +10,8 @@ from sublet.dns.types import Delegation
 class PublicName(msgspec.Struct, frozen=True):
     """The fields of a live name that determine its RDAP answer. It has none about its registrant.
 
-    `is_listed` is true if everyone sees the platform domain. Of other names only is public what the DNS has: that they have
-    records, or the delegation.
+    `is_listed` is true if everyone sees the platform domain. Of other names only is public what the DNS has:
+    that they have records, or the delegation.
     """
 
     fqdn: str
@@ -29,13 +29,19 @@ class PublicName(msgspec.Struct, frozen=True):
 
     @property
     def served(self) -> Delegation:
-        """The delegation that the DNS has. Empty while the name is suspended, or while its last change isn't published."""
+        """The delegation that the DNS has.
+
+        Empty while the name is suspended, or while its last change isn't published.
+        """
         is_served = self.suspended_at is None and self.generation == self.published_generation
         return self.delegation if is_served else Delegation()
 
     @property
     def status(self) -> str:
-        """The status of the name (RFC 8056). The state `expired` is `active`: the DNS has the name, and its expiration is in the past."""
+        """The status of the name (RFC 8056).
+
+        The state `expired` is `active`: the DNS has the name, and its expiration is in the past.
+        """
         if self.suspended_at is not None:
             return "server hold"
         if self.generation != self.published_generation:
@@ -44,6 +50,9 @@ class PublicName(msgspec.Struct, frozen=True):
 
     @property
     def last_changed_at(self) -> datetime:
-        """The instant of the last change that the answer shows. Offers, notes and other settings of the registrant don't count."""
+        """The instant of the last change that the answer shows.
+
+        Offers, notes and other settings of the registrant don't count.
+        """
         changes = (self.last_renewed_at, self.generation_at, self.suspended_at, self.unsuspended_at)
         return max(self.registered_at, *(each for each in changes if each is not None))

@@ -51,7 +51,8 @@ class Event(Struct, rename="camel"):
 class RdapObject(Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The members that several objects have. Members without a value are left out.
 
-    Only the topmost object of an answer has `rdap_conformance`, `notices` and `lang` (`as_answer`). `notices` and `entities` are JSON.
+    Only the topmost object of an answer has `rdap_conformance`, `notices` and `lang` (`as_answer`). `notices`
+    and `entities` are JSON.
     """
 
     rdap_conformance: Sequence[str] = ()
@@ -67,7 +68,10 @@ RdapObjectT = TypeVar("RdapObjectT", bound=RdapObject)
 
 
 class Entity(RdapObject, tag_field="objectClassName", tag="entity", kw_only=True):
-    """The operator, or the contact for reports of abuse (RFC 9083, section 5.1). Its card is a jCard (RFC 7095)."""
+    """The operator, or the contact for reports of abuse (RFC 9083, section 5.1).
+
+    Its card is a jCard (RFC 7095).
+    """
 
     vcard_array: Sequence[Any]
     roles: Sequence[str]
@@ -81,7 +85,10 @@ class Addresses(Struct, omit_defaults=True):
 
 
 class Nameserver(RdapObject, tag_field="objectClassName", tag="nameserver", kw_only=True):
-    """A nameserver (RFC 9083, section 5.2). Only a nameserver with glue has addresses, and a link to an answer of its own."""
+    """A nameserver (RFC 9083, section 5.2).
+
+    Only a nameserver with glue has addresses, and a link to an answer of its own.
+    """
 
     ldh_name: str
     unicode_name: str | None = None
@@ -124,7 +131,9 @@ class ErrorObject(RdapObject, kw_only=True):
 
 
 class Service(NamedTuple):
-    """What all answers of a service share: its URL, the notices and the operator as JSON with their digest, and the entities by handle."""
+    """What all answers of a service share: its URL, the notices and the operator as JSON with their digest,
+    and the entities by handle.
+    """
 
     url: str
     digest: bytes
@@ -143,7 +152,10 @@ def error_object(status: int, message: str) -> ErrorObject:
 
 @lru_cache(8)
 def describe_service(settings: Settings, public_url: str) -> Service:
-    """Return what all answers share. The operator has `site_contact`, and the entity `abuse` in it if there is a contact."""
+    """Return what all answers share.
+
+    The operator has `site_contact`, and the entity `abuse` in it if there is a contact.
+    """
     url, contact = public_url + PREFIX, abuse_contact(settings)
     operator = _entity(url, OPERATOR, "registrar", settings.site_name, settings.site_contact)
     entities = {OPERATOR: operator}
@@ -168,7 +180,10 @@ def _entity(url: str, handle: str, role: str, name: str, contact: str) -> Entity
 
 
 def _notices(settings: Settings, url: str, contact: str) -> list[Notice]:
-    terms = "Use these answers to find out whom to write to about a name. Queries are limited by address and network."
+    terms = (
+        "Use these answers to find out whom to write to about a name. Queries are limited by address and "
+        "network."
+    )
     privacy = "Nothing about registrants is published."
     report = "The operator has published no contact."
     if contact:
@@ -185,7 +200,10 @@ def _notices(settings: Settings, url: str, contact: str) -> list[Notice]:
 
 
 def as_answer(service: Service, found: RdapObjectT) -> tuple[RdapObjectT, str]:
-    """Return an object as the topmost one of an answer, and its entity tag. A name gets the operator as its entity."""
+    """Return an object as the topmost one of an answer, and its entity tag.
+
+    A name gets the operator as its entity.
+    """
     digest = hashlib.sha256(service.digest + msgspec.json.encode(found)).hexdigest()
     entities = service.operator if isinstance(found, Domain) else found.entities
     answer = replace(

@@ -42,9 +42,11 @@ PUBLIC_NAME = Query(
     .limit(1),
     _read_name,
 )
-"""The name with the fqdn `name` if it is public: live, and below a platform domain that everyone sees, or in the DNS.
+"""The name with the fqdn `name` if it is public: live, and below a platform domain that everyone sees, or in
+the DNS.
 
-The query reads the first name at or after `name` in any case, so that a name that isn't public takes as long as one that doesn't exist.
+The query reads the first name at or after `name` in any case, so that a name that isn't public takes as long
+as one that doesn't exist.
 """
 
 

@@ -18,7 +18,10 @@ from sublet.sqlite_file import sqlite_path
 
 @dataclass(frozen=True, slots=True)
 class CopyResult:
-    """The equal tables of both databases, and the broken invariants. `already` is true if the target was equal before."""
+    """The equal tables of both databases, and the broken invariants.
+
+    `already` is true if the target was equal before.
+    """
 
     tables: tuple[TableDigest, ...]
     violations: list[Violation]
@@ -26,15 +29,18 @@ class CopyResult:
 
 
 def copy_registry(source: str, target: str, *, free_quota: int, force: bool = False) -> CopyResult:
-    """Copy the registry at one address to another, in one transaction of the target. `free_quota` is the setting.
+    """Copy the registry at one address to another, in one transaction of the target.
 
-    The source is read in a single state: SQLite is locked against the service and other writers; PostgreSQL is read in one snapshot
-    (REPEATABLE READ), while no process of the service may run. The target is created, or must be an empty or equal registry. Before the
-    commit, each table is read back, and its digest is compared with the source's.
+    `free_quota` is the setting.
+
+    The source is read in a single state: SQLite is locked against the service and other writers; PostgreSQL
+    is read in one snapshot (REPEATABLE READ), while no process of the service may run. The target is created,
+    or must be an empty or equal registry. Before the commit, each table is read back, and its digest is
+    compared with the source's.
 
     Raises:
-        Conflict: both addresses are the same; a service runs on one of them; the target has another registry, or can't store a value; or an
-            invariant is broken and `force` is false.
+        Conflict: both addresses are the same; a service runs on one of them; the target has another registry,
+            or can't store a value; or an invariant is broken and `force` is false.
         Unavailable: a database can't be reached, read or written, or has another schema than this code.
     """
     path, other = sqlite_path(source), sqlite_path(target)
@@ -58,13 +64,16 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
         copy_store.analyze(writing)
         for sent, stored in _differing(ours, copy_store.list_digests(writing)):
             raise Conflict(
-                f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} were sent, "
-                f"{stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try again, and report it if it fails again."
+                f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} "
+                "were sent, "
+                f"{stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try again, and "
+                "report it if it fails again."
             )
         violations = check_copy(writing, free_quota=free_quota)
         if violations and not force:
             raise Conflict(
-                f"The registry breaks {counted(len(violations), 'invariant')}. The first is {violations[0]}. Nothing was "
+                f"The registry breaks {counted(len(violations), 'invariant')}. The first is "
+                f"{violations[0]}. Nothing was "
                 "copied. Give --force to copy it as it is."
             )
         return CopyResult(tuple(ours), violations, already=False)
@@ -75,8 +84,10 @@ def _compare(reading: Tx, writing: Tx, filled: str) -> CopyResult:
     if differing := _differing(ours, copy_store.list_digests(writing)):
         one, other = differing[0]
         raise Conflict(
-            f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} rows in the source, "
-            f"{other.rows} in the target, which differ. Nothing was changed. Give an empty database, or drop the target first."
+            f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} "
+            "rows in the source, "
+            f"{other.rows} in the target, which differ. Nothing was changed. Give an empty database, or "
+            "drop the target first."
         )
     return CopyResult(tuple(ours), [], already=True)
 
@@ -95,7 +106,10 @@ def _refuse_other_schema(tx: Tx, side: str) -> None:
 
 
 def _refuse_served(tx: Tx, side: str) -> None:
-    """Refuse a registry on PostgreSQL on which processes run. The lock of an SQLite file, which a copy holds, excludes all of them."""
+    """Refuse a registry on PostgreSQL on which processes run.
+
+    The lock of an SQLite file, which a copy holds, excludes all of them.
+    """
     running = list_running(tx)
     if running:
         raise Conflict(f"These processes run on the {side}: {'; '.join(map(str, running))}. Stop them first.")

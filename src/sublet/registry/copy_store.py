@@ -53,12 +53,14 @@ NOT_COPIED = (
 )
 """The tables that belong to a database and its processes, not to the registry.
 
-`processes` and `leases` are about the service on this database. `rate_windows` counts the requests of a minute. `health_targets` has the
-claims of running checks. `commit_marks` are read only seconds after a lost connection to the same database. Migrations write
-`schema_compatible_with`.
+`processes` and `leases` are about the service on this database. `rate_windows` counts the requests of a
+minute. `health_targets` has the claims of running checks. `commit_marks` are read only seconds after a lost
+connection to the same database. Migrations write `schema_compatible_with`.
 """
 SEEDS = ("clockwork", "forecasts", "health_brake", "ledger_accounts", "signing_keys")
-"""Tables in which an empty registry may have rows, from its migrations or from a service that ran without names."""
+"""Tables in which an empty registry may have rows, from its migrations or from a service that ran without
+names.
+"""
 ROWS_AT_ONCE = 1000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -73,10 +75,12 @@ class TableDigest:
 
 
 class Digest:
-    """Computes the digest of a table's rows, in the byte order of the primary key, while the rows pass through.
+    """Computes the digest of a table's rows, in the byte order of the primary key, while the rows pass
+    through.
 
-    A row is a line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339 in UTC with microseconds, and
-    the members of objects are sorted, so that the digest is the same for both databases.
+    A row is a line of JSON: an array of the columns' values in the order of the schema. Instants are RFC 3339
+    in UTC with microseconds, and the members of objects are sorted, so that the digest is the same for both
+    databases.
     """
 
     def __init__(self, table: Table) -> None:
@@ -99,7 +103,9 @@ class Digest:
 
 @contextmanager
 def open_source(url: str, path: Path | None) -> Iterator[Tx]:
-    """Open a transaction that reads a registry in a single state. `path` is the SQLite file, which is locked; None on PostgreSQL.
+    """Open a transaction that reads a registry in a single state.
+
+    `path` is the SQLite file, which is locked; None on PostgreSQL.
 
     Raises:
         Unavailable: the registry does not exist, is served, or can't be read.
@@ -125,7 +131,9 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
 
 @contextmanager
 def open_target(url: str, path: Path | None) -> Iterator[Tx]:
-    """Open a transaction that writes a registry and commits at the end. On failure a new SQLite file is removed.
+    """Open a transaction that writes a registry and commits at the end.
+
+    On failure a new SQLite file is removed.
 
     Raises:
         Unavailable: the registry is served, or can't be written.
@@ -145,7 +153,10 @@ def open_target(url: str, path: Path | None) -> Iterator[Tx]:
 
 @contextmanager
 def _removed_unless_done(path: Path | None, engine: Engine) -> Iterator[None]:
-    """Create a file if it is missing, and remove a created file if writing fails. The caller holds the file's lock."""
+    """Create a file if it is missing, and remove a created file if writing fails.
+
+    The caller holds the file's lock.
+    """
     is_new = path is not None and not path.exists()
     if path is not None:
         create_private(path)

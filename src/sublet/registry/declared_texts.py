@@ -1,7 +1,8 @@
 """Which text columns are erased with a user, and which are kept (no SQL).
 
-Each text column is declared here, and each member of audit events in `sublet.audit_members`. `tests/verbs/test_delete_user.py` fails for a
-column that isn't declared, and for a declared text that `erasure_store` doesn't erase.
+Each text column is declared here, and each member of audit events in `sublet.audit_members`.
+`tests/verbs/test_delete_user.py` fails for a column that isn't declared, and for a declared text that
+`erasure_store` doesn't erase.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ ERASED: Mapping[str, str] = {
     "transfers": "description",
     "users": "email name suspended_reason",
 }
-"""The columns that are erased in rows of the user, by table. Of `before` and `after`, `sublet.audit_members.ERASED` names the members."""
+"""The columns that are erased in rows of the user, by table. Of `before` and `after`,
+`sublet.audit_members.ERASED` names the members.
+"""
 DELETED: Mapping[str, str] = {
     "device_requests": "name address network device_code_digest user_code_digest state",
     "idempotency_keys": "key fingerprint outcome",
@@ -67,12 +70,16 @@ KEPT: Mapping[str, str] = {
     "labels": "label label_class",
     "offers": "mode",
     "packages": "name price currency",
-    "platform_domains": "domain public_name description delegation_check automatic_ds apex_nameservers soa_mname soa_rname primary "
+    "platform_domains": "domain public_name description delegation_check "
+    "automatic_ds apex_nameservers soa_mname soa_rname "
+    "primary "
     "secondaries owner_key records record_types",
     # names once held, with their delegations
     "nameserver_hosts": "host_key",
     "published_owners": "owner",
-    "subdomains": "label fqdn registration_type registration_source nameservers glue ds_records provision_error skeleton",
+    "subdomains": "label fqdn registration_type registration_source "
+    "nameservers glue ds_records provision_error "
+    "skeleton",
     "zone_records": "owner owner_key type rdata",
 }
 """The columns that are kept, by table."""

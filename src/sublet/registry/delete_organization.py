@@ -1,4 +1,6 @@
-"""Delete an organization of the acting owner (DELETE /organizations/{id}; docs/spec-choices.md, "Organizations")."""
+"""Delete an organization of the acting owner (DELETE /organizations/{id}; docs/spec-choices.md,
+"Organizations").
+"""
 
 from sublet import audit
 from sublet.accounts.membership_store import count_members, find_account, list_members
@@ -32,13 +34,15 @@ _TICKETS_MAX = 1_000_000
 def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> Outcome:
     """Delete an organization with its names, credits, tokens and memberships, and mail all members.
 
-    Its names are purged at once, because no user could restore them; credits are forfeited, open tickets closed. Name and slug are erased
-    from the organization, so that the slug is free again. The audit keeps them.
+    Its names are purged at once, because no user could restore them; credits are forfeited, open tickets
+    closed. Name and slug are erased from the organization, so that the slug is free again. The audit keeps
+    them.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_all_as_owner`.
         Conflict: the operator suspended the organization or one of its names.
-        Conflict: `confirm` is missing; the message and `details` have the numbers of members, names and credits.
+        Conflict: `confirm` is missing; the message and `details` have the numbers of members, names and
+            credits.
         ValidationFailed: `confirm` is not the organization's slug.
     """
     own = lock_all_as_owner(tx, actor, identifier)
@@ -71,7 +75,8 @@ def _refuse_suspended(organization: Organization, account: User, held: list[Subd
     if account.suspended_at is not None or suspended:
         what = "it" if account.suspended_at is not None else f"{counted(suspended, 'name')} of it"
         raise Conflict(
-            f"{organization.name} can't be deleted now, because the operator suspended {what}. Open a ticket to ask why."
+            f"{organization.name} can't be deleted now, because the operator suspended {what}. Open a "
+            "ticket to ask why."
         )
 
 
@@ -81,8 +86,10 @@ def _refuse_unconfirmed(
     if confirm is None:
         live, members = sum(each.trashed_at is None for each in held), count_members(tx, organization.id)
         raise Conflict(
-            f"This deletes {organization.name} for good, with {counted(members, 'member')}, {counted(live, 'name')}, {counted(len(held) - live, 'name')} "
-            f"in the trash and {counted(balance, 'credit')}. Transfer the names that you want to keep, then send "
+            f"This deletes {organization.name} for good, with {counted(members, 'member')}, "
+            f"{counted(live, 'name')}, {counted(len(held) - live, 'name')} "
+            f"in the trash and {counted(balance, 'credit')}. Transfer the names that you want to keep, "
+            "then send "
             f'{{"confirm": "{organization.slug}"}}.',
             details={
                 "members": members,

@@ -1,4 +1,5 @@
-"""Delete a user and erase the user's personal data (`sublet user delete`; docs/spec-choices.md, "A user that is deleted").
+"""Delete a user and erase the user's personal data (`sublet user delete`; docs/spec-choices.md, "A user that
+is deleted").
 
 The user's row is kept without personal data, because names, transfers and audit events refer to it.
 """
@@ -40,7 +41,9 @@ _FORFEITED = "Adjustment: forfeited, because the account was deleted"
 
 @dataclass(frozen=True, slots=True)
 class DeletedUser:
-    """The result: names moved to the trash, forfeited credits, erased addresses and names (`identities`, in lower case)."""
+    """The result: names moved to the trash, forfeited credits, erased addresses and names (`identities`, in
+    lower case).
+    """
 
     user_id: int
     trashed: tuple[str, ...]
@@ -52,10 +55,12 @@ class DeletedUser:
 def delete_user(
     tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
 ) -> DeletedUser:
-    """Erase a user's address, name and texts, revoke the tokens, forfeit the credits, and move the live names to the trash.
+    """Erase a user's address, name and texts, revoke the tokens, forfeit the credits, and move the live names
+    to the trash.
 
-    Pending transfers of names from and to the user end. Organizations without other members are erased; if the user was the last owner of
-    an organization, `find_next_owner` chooses the next owner, who gets a mail. The address can be used again.
+    Pending transfers of names from and to the user end. Organizations without other members are erased; if
+    the user was the last owner of an organization, `find_next_owner` chooses the next owner, who gets a mail.
+    The address can be used again.
 
     Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
@@ -65,7 +70,8 @@ def delete_user(
         Conflict: the user has live names, and `trash_names` is false.
         Conflict: `confirmed` is false.
 
-    Not checked: other users' texts about the user (`erasure_store.find_mentions` finds them), backups and logs.
+    Not checked: other users' texts about the user (`erasure_store.find_mentions` finds them), backups and
+    logs.
     """
     lock_with_organizations(tx, find_user(tx, identifier).id)
     user = lock_user(tx, identifier)
@@ -79,12 +85,14 @@ def delete_user(
         shown = ", ".join(each.fqdn for each in live[:NAMES_SHOWN_MAX])
         more = f" and {len(live) - NAMES_SHOWN_MAX} more" if len(live) > NAMES_SHOWN_MAX else ""
         raise Conflict(
-            f"{user.email} holds {counted(len(live), 'live name')}: {shown}{more}. Delete them first, or give --trash-names."
+            f"{user.email} holds {counted(len(live), 'live name')}: {shown}{more}. Delete them first, or "
+            "give --trash-names."
         )
     balance = lock_balance(tx, user.id)
     if not confirmed:
         raise Conflict(
-            f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go to the trash, "
+            f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go "
+            "to the trash, "
             f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
     for membership in list_memberships(tx, user.id):
@@ -138,7 +146,8 @@ def _list_emptied_organizations(tx: Tx, user: User) -> list[Organization]:
         names, balance = store.list_held(tx, account.id), find_balance(tx, account.id)
         if names or balance:
             raise Conflict(
-                f"{user.email} is the only member of {account.email}, which has {counted(len(names), 'name')} and {counted(balance, 'credit')}. "
+                f"{user.email} is the only member of {account.email}, which has "
+                f"{counted(len(names), 'name')} and {counted(balance, 'credit')}. "
                 "Move or purge the names and deduct the credits first, or add another user to it."
             )
     return found
@@ -147,7 +156,10 @@ def _list_emptied_organizations(tx: Tx, user: User) -> list[Organization]:
 def _refuse_reason(actor: Actor, identities: set[str]) -> None:
     reason = _words(actor.reason or "")
     if any(_words(each) in reason for each in identities):
-        sentence = "The reason contains the user's address or name, and would stay in the audit. Give a reason without them."
+        sentence = (
+            "The reason contains the user's address or name, and would stay in the audit. Give a reason "
+            "without them."
+        )
         raise validation_failed([FieldError("reason", "value_invalid", sentence)])
 
 
@@ -158,7 +170,9 @@ def _words(text: str) -> str:
 
 
 def _trash_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
-    """Move live names to the trash, and lift suspensions, because a suspended name would never be released."""
+    """Move live names to the trash, and lift suspensions, because a suspended name
+    would never be released.
+    """
     for each in held:
         subdomain = unsuspend(tx, actor, str(each.id)) if each.suspended_at is not None else each
         if subdomain.trashed_at is None:
@@ -174,7 +188,10 @@ def _erase(
     *,
     forfeited_credits: int,
 ) -> bool:
-    """Erase the personal data of a user, and the emptied organizations. Return True if the user's own organization was erased."""
+    """Erase the personal data of a user, and the emptied organizations.
+
+    Return True if the user's own organization was erased.
+    """
     own = account_store.find_organization(tx, user.organization_id)
     assert own is not None  # noqa: S101 - the foreign key ensures it
     erased = {each.id for each in emptied}
@@ -214,14 +231,16 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     suspended = [each for each in held if each.suspended_at is not None]
     if suspended:
         raise Conflict(
-            f"The operator suspended {counted(len(suspended), 'name')} of yours, so you can't delete the account now. Open a ticket to ask why."
+            f"The operator suspended {counted(len(suspended), 'name')} of yours, so you can't delete the "
+            "account now. Open a ticket to ask why."
         )
     _refuse_last_owner(tx, user)
     if confirm is None:
         live = sum(each.trashed_at is None for each in held)
         balance = find_balance(tx, user.id)
         raise Conflict(
-            f"This deletes your account for good, with {counted(live, 'name')} and {counted(balance, 'credit')}. Transfer the names that you "
+            f"This deletes your account for good, with {counted(live, 'name')} and "
+            f"{counted(balance, 'credit')}. Transfer the names that you "
             'want to keep alive, then send {"confirm": "YOUR ADDRESS"}.',
             details={"names": live, "credits": balance},
         )
@@ -237,7 +256,9 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
 
 
 def _refuse_last_owner(tx: Tx, user: User) -> None:
-    """Raise `Conflict` if an organization needs this user: the members need an owner, and only an owner reaches names and credits."""
+    """Raise `Conflict` if an organization needs this user: the members need an owner, and only an owner
+    reaches names and credits.
+    """
     for membership in list_memberships(tx, user.id):
         organization = membership.organization
         account = find_account(tx, organization.id)
@@ -247,7 +268,9 @@ def _refuse_last_owner(tx: Tx, user: User) -> None:
         names, balance = len(store.list_held(tx, account.id)), find_balance(tx, account.id)
         if others or names or balance:
             raise Conflict(
-                f"You are the only owner of {organization.name}, which has {counted(others, 'other member')}, {counted(names, 'name')} and "
-                f"{counted(balance, 'credit')}. Make another member an owner, or delete the organization, then delete your account.",
+                f"You are the only owner of {organization.name}, which has "
+                f"{counted(others, 'other member')}, {counted(names, 'name')} and "
+                f"{counted(balance, 'credit')}. Make another member an owner, or delete the organization, "
+                "then delete your account.",
                 details={"organization_id": organization.id},
             )

@@ -1,4 +1,6 @@
-"""All SQL that erases a user's personal data, counts the remaining rows, and finds texts that still mention the user."""
+"""All SQL that erases a user's personal data, counts the remaining rows, and finds texts that still mention
+the user.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -41,7 +43,9 @@ from sublet.tickets.store import messages, tickets
 TEXT = "deleted"
 """The replacement of an erased text that must not be empty."""
 _ERASED_DESCRIPTIONS = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
-"""The kinds of ledger entries whose description the operator wrote, each with the description that replaces it."""
+"""The kinds of ledger entries whose description the operator wrote, each with the description that replaces
+it.
+"""
 
 
 def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
@@ -51,7 +55,9 @@ def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
 
 
 def list_identities(tx: Tx, user_id: int) -> set[str]:
-    """Return all present and former e-mail addresses and names of a user, in lower case, and the addresses' canonical forms too."""
+    """Return all present and former e-mail addresses and names of a user, in lower case, and the addresses'
+    canonical forms too.
+    """
     row = tx.connection.execute(select(users.c.email, users.c.name).where(users.c.id == user_id)).one()
     found = {str(each) for each in row}
     query = select(audit_events.c.before, audit_events.c.after).where(_events_of("user", [user_id]))
@@ -68,9 +74,11 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
 
 
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete the sessions, passkeys, mailed codes and idempotency keys.
+    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete the sessions, passkeys,
+    mailed codes and idempotency keys.
 
-    `identities` come from `list_identities`, because mail can be older than the user. Mail that isn't sent yet is cancelled.
+    `identities` come from `list_identities`, because mail can be older than the user. Mail that isn't sent
+    yet is cancelled.
     """
     run = tx.connection.execute
     run(
@@ -115,7 +123,9 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 
 
 def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the addresses in transfers of names that a user sent or received, and in the other side's mails about them."""
+    """Erase the addresses in transfers of names that a user sent or received, and in the other side's mails
+    about them.
+    """
     columns, run = name_transfers.c, tx.connection.execute
     is_received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
     received = run(select(columns.id).where(is_received)).scalars().all()
@@ -133,10 +143,11 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 def erase_append_only(
     tx: Tx, user_id: int, organization_ids: Collection[int], identities: Collection[str]
 ) -> None:
-    """Erase the personal texts in append-only rows: audit events about a user and the user's objects, and descriptions of transfers.
+    """Erase the personal texts in append-only rows: audit events about a user and the user's objects, and
+    descriptions of transfers.
 
-    The addresses of transfers of names are erased too, because their events repeat them. `organization_ids` are the organizations that are
-    erased with the user. Ids, instants, actors and actions stay.
+    The addresses of transfers of names are erased too, because their events repeat them. `organization_ids`
+    are the organizations that are erased with the user. Ids, instants, actors and actions stay.
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
     _erase_transfers(tx, user_id, identities)
@@ -168,21 +179,30 @@ def _cancel(tx: Tx, of: ColumnElement[bool]) -> None:
 
 
 def _list_devices(tx: Tx, user_id: int) -> list[int]:
-    """Return the ids of the programs' requests that a user decided. The requests themselves may be deleted."""
+    """Return the ids of the programs' requests that a user decided.
+
+    The requests themselves may be deleted.
+    """
     events = audit_events.c
     query = select(events.object_id).where((events.user_id == user_id) & (events.object_type == "device"))
     return list(tx.connection.execute(query).scalars())
 
 
 def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
-    """Return the ids of the invitations to these addresses. It reads all events about invitations, because codes may be deleted."""
+    """Return the ids of the invitations to these addresses.
+
+    It reads all events about invitations, because codes may be deleted.
+    """
     query = select(audit_events.c.object_id, audit_events.c.after)
     rows = tx.connection.execute(query.where(audit_events.c.object_type == "mailed_code"))
     return [object_id for object_id, after in rows if after.get("email") in identities]
 
 
 def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> None:
-    """Erase the name of an organization and of its account. Without members, also mark the account as deleted, so that it gets no mail."""
+    """Erase the name of an organization and of its account.
+
+    Without members, also mark the account as deleted, so that it gets no mail.
+    """
     values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
     tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
     account = update(users).where(users.c.is_organization & (users.c.organization_id == organization_id))
@@ -205,7 +225,10 @@ def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:
 
 
 def find_mentions(tx: Tx, texts: Collection[str]) -> dict[str, int]:
-    """Return the number of rows that contain one of these texts (in lower case), by table. This reads the whole database."""
+    """Return the number of rows that contain one of these texts (in lower case), by table.
+
+    This reads the whole database.
+    """
     found = {}
     for table in metadata.sorted_tables:
         columns = [func.lower(cast(each, Text)) for each in table.c if _has_text(each)]

@@ -25,7 +25,10 @@ SortKey = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A list of the export. `columns` has the column of each member, `source` the tables, `order` the columns of the sort key."""
+    """A list of the export.
+
+    `columns` has the column of each member, `source` the tables, `order` the columns of the sort key.
+    """
 
     columns: Mapping[str, ColumnElement[Any]]
     source: FromClause
@@ -137,7 +140,8 @@ SECTIONS: dict[str, Section] = {
 
 NOT_EXPORTED = {
     "mailed_codes": "codes are secrets, and are deleted a day after they expire",
-    "device_requests": "codes are secrets, and are deleted an hour after they expire; the activity has the decisions",
+    "device_requests": "codes are secrets, and are deleted an hour after they "
+    "expire; the activity has the decisions",
     "users": "the member `account` has the user",
     "ledger_accounts": "the member `account` has the balance",
     "audit_events": "the list `activity` has the user's events",
@@ -152,7 +156,10 @@ NOT_EXPORTED = {
 def next_part(
     tx: Tx, section: Section, user: User, after: SortKey | None
 ) -> tuple[list[dict[str, Any]], SortKey | None]:
-    """Return the rows after a sort key, and the sort key of the last one. The key is None if no rows follow."""
+    """Return the rows after a sort key, and the sort key of the last one.
+
+    The key is None if no rows follow.
+    """
     names = list(section.columns)
     query = select(*section.columns.values(), *section.order).select_from(section.source)
     query = query.where(is_of_user(user) if section.owner is None else section.owner == user.id)

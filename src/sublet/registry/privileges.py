@@ -1,8 +1,9 @@
 """The least privileges in PostgreSQL that each part of the service needs, as SQL for `psql`.
 
-The roles are groups without login; the operator creates logins that are members of them. The owner of the tables, who ran `sublet init`,
-has all privileges, and is only for `init`, `migrate` and `copy`. SELECT … FOR UPDATE needs UPDATE on a column, so a role that only locks
-rows has UPDATE on the least harmful column. `tests/db/test_privileges.py` runs the service with these roles.
+The roles are groups without login; the operator creates logins that are members of them. The owner of the
+tables, who ran `sublet init`, has all privileges, and is only for `init`, `migrate` and `copy`. SELECT … FOR
+UPDATE needs UPDATE on a column, so a role that only locks rows has UPDATE on the least harmful column.
+`tests/db/test_privileges.py` runs the service with these roles.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,9 @@ Grants = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A group role: its name without the prefix, its purpose, its grants, the roles that it is a member of."""
+    """A group role: its name without the prefix, its purpose, its grants, the roles
+    that it is a member of.
+    """
 
     name: str
     purpose: str
@@ -50,7 +53,8 @@ _NAME_COLUMNS = (
 )  # fmt: skip
 # The columns of a token that may change. Its user and creator may not.
 _TOKEN_COLUMNS = (
-    "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "expires_at", "digest", "former_digest",
+    "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "expires_at",
+    "digest", "former_digest",
     "former_until", "revoked_at", "last_used_at", "last_used_from",
 )  # fmt: skip
 # The columns of a session that change with a sign-in or its use. Its user may not change.
@@ -59,7 +63,8 @@ _SESSION_COLUMNS = (
 )  # fmt: skip
 # The columns of a name that the built-in name server reads. It doesn't read the user.
 _PUBLISHED_COLUMNS = (
-    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "records", "record_count",
+    "id", "platform_domain_id", "fqdn", "nameservers", "nameserver_count", "glue", "ds_records", "records",
+    "record_count",
     "generation_at", "suspended_at", "trashed_at", "purged_at", "released_at",
 )  # fmt: skip
 # Every process registers itself and marks its commits.
@@ -70,7 +75,8 @@ _PROCESS_GRANTS: Grants = {
     # UPDATE is for locking: after a lost answer to COMMIT, and before old marks are deleted.
     "commit_marks": _ADD | _DELETE | _update("made_at"),
 }
-# Erasing a deleted user. The triggers of append-only tables allow these updates only while `erasures` has a row.
+# Erasing a deleted user. The triggers of append-only tables allow these updates only while `erasures` has a
+# row.
 _ERASURE_GRANTS: Grants = {
     "erasures": _ADD | _DELETE,
     "audit_events": _ADD | _update("reason", "before", "after", "address"),
@@ -274,7 +280,8 @@ ROLES = (API, WORKER, DNS, OPERATOR, SERVE)
 def grant_statements(tables: Iterable[str], numbered: Iterable[str], prefix: str = PREFIX) -> list[str]:
     """Return the SQL that creates the roles with exactly these privileges. It is idempotent.
 
-    `tables` are all tables of the schema; `numbered` are the tables with a sequence for their `id`. The roles' names start with `prefix`.
+    `tables` are all tables of the schema; `numbered` are the tables with a sequence for their `id`. The
+    roles' names start with `prefix`.
     """
     known, sequences = set(tables), set(numbered)
     lines = ["BEGIN;", "REVOKE CREATE ON SCHEMA public FROM PUBLIC;"]

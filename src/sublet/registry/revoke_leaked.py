@@ -14,7 +14,10 @@ from sublet.mail.templates import render
 
 @dataclass(frozen=True, slots=True)
 class RevokedToken:
-    """A token that was revoked, and its user. `leaked` is true if its own secret leaked, false if the secret of its creator did."""
+    """A token that was revoked, and its user.
+
+    `leaked` is true if its own secret leaked, false if the secret of its creator did.
+    """
 
     token: Token
     user: User
@@ -30,10 +33,11 @@ class LeakReport:
 
 
 def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
-    """Revoke the valid tokens whose secrets are in a text of any form, and all tokens that were created with them.
+    """Revoke the valid tokens whose secrets are in a text of any form, and all tokens that were created with
+    them.
 
-    The user gets one mail for each leaked token. Repeating a report changes nothing. Secrets that were never issued or were replaced by a
-    rotation count as found.
+    The user gets one mail for each leaked token. Repeating a report changes nothing. Secrets that were never
+    issued or were replaced by a rotation count as found.
     """
     secrets = find_secrets(text).tokens
     by_secret = [store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets)]
@@ -59,7 +63,9 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
 
 
 def _list_valid_descendants(tx: Tx, token: Token) -> list[Token]:
-    """Return the unrevoked tokens that were created with this token, or with a token that it created, and so on."""
+    """Return the unrevoked tokens that were created with this token, or with a token that it created, and so
+    on.
+    """
     found: dict[int, Token] = {}
     newest = [token]
     while newest:

@@ -1,1 +1,3 @@
-"""The processes of a registry: their parts (API, worker, name server), their roles, and the parent of API processes."""
+"""The processes of a registry: their parts (API, worker, name server), their roles, and the parent of API
+processes.
+"""

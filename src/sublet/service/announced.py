@@ -47,12 +47,15 @@ class Presence:
 
 @asynccontextmanager
 async def announced(db: Database, role: str, *, alone: bool = False) -> AsyncIterator[Presence]:
-    """Announce this process as `serve`, `api`, `worker` or `dns` until the block ends, which also ends its leases.
+    """Announce this process as `serve`, `api`, `worker` or `dns` until the block ends, which also ends its
+    leases.
 
-    `alone` says that a lock excludes all other processes, as on SQLite. The leases of a killed process then end at once.
+    `alone` says that a lock excludes all other processes, as on SQLite. The leases of a killed process then
+    end at once.
 
     Raises:
-        Unavailable: this code can't work with the schema, the database can't be written, or a running upgrade takes too long.
+        Unavailable: this code can't work with the schema, the database can't be written, or a running upgrade
+            takes too long.
     """
     now = db.now()
     process = Process(

@@ -27,7 +27,9 @@ log = structlog.get_logger()
 
 
 async def run_api(settings: Settings, stop: asyncio.Event, processes: int, config: Path | None) -> None:
-    """Serve the API in `processes` child processes until `stop` is set. SIGHUP replaces them. `config` is the settings file.
+    """Serve the API in `processes` child processes until `stop` is set.
+
+    SIGHUP replaces them. `config` is the settings file.
 
     Raises:
         SettingsError: raised by `refuse_sqlite` or `built_in_addresses`.
@@ -55,7 +57,8 @@ async def run_api(settings: Settings, stop: asyncio.Event, processes: int, confi
 async def _start_child(
     listening: socket.socket, metrics_folder: str, config: Path | None, slots: set[int]
 ) -> Child:
-    """Start a child process in the lowest slot that isn't in `slots`, and add the slot to `slots` until the process has exited.
+    """Start a child process in the lowest slot that isn't in `slots`, and add the slot to `slots` until the
+    process has exited.
 
     The metrics files of a process are named by its slot, so their number doesn't grow with each restart.
 

@@ -45,8 +45,8 @@ log = structlog.get_logger()
 def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
     """Return the socket for the API: a socket that systemd passed, or a new socket on `http_listen`.
 
-    With `listens=False` a new socket is bound but doesn't listen yet. Clients are refused and try another host instead of waiting
-    until this one has started.
+    With `listens=False` a new socket is bound but doesn't listen yet. Clients are refused and try another
+    host instead of waiting until this one has started.
 
     Raises:
         Unavailable: raised by `passed_socket`; or the address can't be used.
@@ -55,7 +55,9 @@ def api_socket(settings: Settings, *, listens: bool = True) -> socket.socket:
 
 
 def http_socket(address: str, setting: str, *, listens: bool = True) -> socket.socket:
-    """Return a socket for HTTP on the address of a setting. With `listens=False` the socket is bound but doesn't listen yet.
+    """Return a socket for HTTP on the address of a setting.
+
+    With `listens=False` the socket is bound but doesn't listen yet.
 
     Raises:
         Unavailable: the address can't be used.
@@ -93,7 +95,8 @@ async def serve_api(
 ) -> None:
     """Answer requests until `stop` is set, then drain. Calls `on_ready` with the base URL once it listens.
 
-    `built_in` has the addresses of the built-in name servers, `readiness` the checks of `/readyz` besides the database.
+    `built_in` has the addresses of the built-in name servers, `readiness` the checks of `/readyz` besides the
+    database.
 
     Raises:
         Unavailable: another process listens on the address already.
@@ -173,7 +176,8 @@ async def _flush_uses(
 
 
 def allow_connections(wanted: int) -> int:
-    """Raise the limit of open files as far as allowed, and return how many of the `wanted` connections it permits, at least one.
+    """Raise the limit of open files as far as allowed, and return how many of the `wanted` connections it
+    permits, at least one.
 
     The default limit (usually 1,024) is often lower than the limit that the process may set.
     """

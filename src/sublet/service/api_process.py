@@ -1,6 +1,7 @@
 """A child process of `sublet api`. Only the parent starts it, as `python -m sublet.service.api_process`.
 
-The process shuts down gracefully at SIGTERM, and when its channel to the parent closes, so that no child outlives a killed parent.
+The process shuts down gracefully at SIGTERM, and when its channel to the parent closes, so that no child
+outlives a killed parent.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The built-in name server as a part of a process, and the addresses at which this host reaches all built-in name servers."""
+"""The built-in name server as a part of a process, and the addresses at which this host reaches all built-in
+name servers.
+"""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -20,7 +22,9 @@ from sublet.subdomains.view_zone import view_zones
 async def name_server_running(
     settings: Settings, db: Database, metrics: Metrics
 ) -> AsyncIterator[tuple[str, int]]:
-    """Run the built-in name server until the block ends. Yield the address at which this host reaches the server.
+    """Run the built-in name server until the block ends.
+
+    Yield the address at which this host reaches the server.
 
     Raises:
         Unavailable: the address in `dns_listen` can't be used.
@@ -65,9 +69,11 @@ async def name_server_running(
 
 
 def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -> tuple[tuple[str, int], ...]:
-    """Return the addresses at which this host reaches the built-in name servers, in the order in which they are queried.
+    """Return the addresses at which this host reaches the built-in name servers, in the order in which they
+    are queried.
 
-    These are the addresses in `dns_servers`; if that setting is empty, `own` (the name server of this process) or else `dns_listen`.
+    These are the addresses in `dns_servers`; if that setting is empty, `own` (the name server of this
+    process) or else `dns_listen`.
 
     Raises:
         SettingsError: `dns_servers` is empty, and the port in `dns_listen` is 0.

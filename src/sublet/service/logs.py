@@ -1,7 +1,8 @@
 """Logging with structlog: text or JSON lines on stderr, with the id of the request, without secrets.
 
-`sublet.http.dispatch` binds the request id to structlog's context variables. The type of secrets hides their text
-(`sublet.secret`). Secrets inside other texts, such as a path or an error of a library, are removed from the finished line.
+`sublet.http.dispatch` binds the request id to structlog's context variables. The type of secrets hides their
+text (`sublet.secret`). Secrets inside other texts, such as a path or an error of a library, are removed from
+the finished line.
 """
 
 import logging

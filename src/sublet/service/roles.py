@@ -1,4 +1,6 @@
-"""The roles of processes: `serve` runs everything; `api`, `worker` and `dns` run apart over one PostgreSQL."""
+"""The roles of processes: `serve` runs everything; `api`, `worker` and `dns` run
+apart over one PostgreSQL.
+"""
 
 import asyncio
 import socket
@@ -28,7 +30,9 @@ from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 STATEMENT_SECONDS = 30
 """The timeout of one statement on PostgreSQL."""
 FILES_CHANGED_SECONDS = 10.0
-"""How long a service runs without writing after its SQLite files were changed, because the operator may put the files back."""
+"""How long a service runs without writing after its SQLite files were changed, because the operator may put
+the files back.
+"""
 FILES_CHECK_SECONDS = 0.5
 QUICK_CHECK_SECONDS = 86_400.0
 log = structlog.get_logger()
@@ -50,13 +54,16 @@ async def run_service(
     monotonic: Monotonic = monotonic_seconds,
     on_ready: Callable[[Addresses], None] = lambda _addresses: None,
 ) -> None:
-    """Run API, worker and name server until `stop` is set, then drain. Calls `on_ready` with the addresses once it answers.
+    """Run API, worker and name server until `stop` is set, then drain.
+
+    Calls `on_ready` with the addresses once it answers.
 
     Raises:
         SettingsError: raised by `mail_transport`.
-        Unavailable: the database can't be opened, isn't initialised, has another version, or is already served; or an address
-            can't be used.
-        FilesChanged: the files of the SQLite database were changed, and stayed so for `FILES_CHANGED_SECONDS`.
+        Unavailable: the database can't be opened, isn't initialised, has another version, or is already
+            served; or an address can't be used.
+        FilesChanged: the files of the SQLite database were changed, and stayed so for
+            `FILES_CHANGED_SECONDS`.
     """
     transport = mail_transport(settings)
     metrics = Metrics()
@@ -155,8 +162,8 @@ async def run_dns(settings: Settings, stop: asyncio.Event, *, clock: Clock = utc
 
     Raises:
         SettingsError: raised by `refuse_sqlite`.
-        Unavailable: raised by `refuse_unusable_database`; or the database can't be opened, or the address in `dns_listen` or
-            `dns_status_listen` can't be used.
+        Unavailable: raised by `refuse_unusable_database`; or the database can't be opened, or the address in
+            `dns_listen` or `dns_status_listen` can't be used.
     """
     refuse_sqlite(settings, "dns")
     metrics = Metrics()
@@ -175,7 +182,8 @@ def refuse_sqlite(settings: Settings, role: str) -> None:
     """Raise `SettingsError` if the database is SQLite, which only one process can use."""
     if sqlite_path(settings.database_url) is not None:
         raise SettingsError(
-            f"database_url: `sublet {role}` needs PostgreSQL, because it shares the database with other processes. "
+            f"database_url: `sublet {role}` needs PostgreSQL, because it shares the database with other "
+            "processes. "
             "Run `sublet serve`, which is the whole registry, or give a postgresql:// address."
         )
 
@@ -248,7 +256,10 @@ async def _check_daily(db: SqliteDatabase) -> None:
 async def _status_served(
     settings: Settings, setting: str, sources: StatusSources
 ) -> AsyncIterator[str | None]:
-    """Serve the status pages of a process without an API on the address in a setting. Yield their origin, or None if the setting is empty."""
+    """Serve the status pages of a process without an API on the address in a setting.
+
+    Yield their origin, or None if the setting is empty.
+    """
     address: str = getattr(settings, setting)
     if not address:
         yield None

@@ -1,7 +1,9 @@
-"""Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a client.
+"""Supervise the processes of `sublet api`: restart those that exit, and replace all without refusing a
+client.
 
-The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients wait in the
-socket's queue. At its end the parent closes the socket before the processes end; otherwise clients that connect meanwhile would get no answer.
+The parent accepts no connection. It keeps the listening socket open while processes are replaced, so clients
+wait in the socket's queue. At its end the parent closes the socket before the processes end; otherwise
+clients that connect meanwhile would get no answer.
 """
 
 import asyncio
@@ -14,7 +16,9 @@ from dataclasses import dataclass
 import structlog
 
 READY = b"ready"
-"""The message that a child sends over its channel once it serves. The parent sends no messages; the channel closes when the parent ends."""
+"""The message that a child sends over its channel once it serves. The parent sends no messages; the channel
+closes when the parent ends.
+"""
 READY_SECONDS = 60.0
 """The timeout for new processes to become ready. After the timeout the old processes stay."""
 PAUSE_SECONDS = 1.0
@@ -123,12 +127,15 @@ async def supervise(
     on_ready: Callable[[], None],
     on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Keep `count` processes running until `stop` is set, then end all. Calls `on_ready` once all are ready for the first time.
+    """Keep `count` processes running until `stop` is set, then end all.
+
+    Calls `on_ready` once all are ready for the first time.
 
     Calls `on_stopping` before the processes end, so that the parent can close the listening socket.
 
-    Each time `replace` is set, `count` new processes are started. Once all are ready, the old ones end. If a new one exits before
-    that, or they take longer than `READY_SECONDS`, the new ones end and the old ones stay.
+    Each time `replace` is set, `count` new processes are started. Once all are ready, the old ones end. If a
+    new one exits before that, or they take longer than `READY_SECONDS`, the new ones end and the old ones
+    stay.
     """
     current = Generation(start, count)
     endings: set[asyncio.Task[None]] = set()

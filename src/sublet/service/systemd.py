@@ -24,7 +24,8 @@ def passed_socket() -> socket.socket | None:
         return None
     if int(count) > 1:
         raise Unavailable(
-            f"{count} sockets were passed, but the API takes one. Give one ListenStream= in the unit of the socket."
+            f"{count} sockets were passed, but the API takes one. Give one ListenStream= in the unit of "
+            "the socket."
         )
     os.set_inheritable(FIRST_FD, False)
     try:
@@ -36,7 +37,8 @@ def passed_socket() -> socket.socket | None:
         ) from error
     if not is_listening or passed.family not in (socket.AF_INET, socket.AF_INET6):
         raise Unavailable(
-            "The socket that was passed doesn't listen for TCP. Give ListenStream=host:port in the unit of the socket."
+            "The socket that was passed doesn't listen for TCP. Give ListenStream=host:port in the unit of "
+            "the socket."
         )
     passed.setblocking(False)
     return passed

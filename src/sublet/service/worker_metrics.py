@@ -1,6 +1,8 @@
-"""The worker's metrics for `/metrics`: counters since the process started, and the last known state of zones and name servers.
+"""The worker's metrics for `/metrics`: counters since the process started, and the last known state of zones
+and name servers.
 
-A scrape reads values in memory, and queries neither the database nor a name server. docs/operating/monitoring.md explains each metric.
+A scrape reads values in memory, and queries neither the database nor a name server.
+docs/operating/monitoring.md explains each metric.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

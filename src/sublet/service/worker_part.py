@@ -1,4 +1,6 @@
-"""The worker as a part of a process: publisher, sweep, mailer, zone metrics, serial watch, drift repair and health checks."""
+"""The worker as a part of a process: publisher, sweep, mailer, zone metrics, serial watch, drift repair and
+health checks.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,6 @@
-"""The API of signing in: by mail, by passkey, and the sessions and passkeys of a user (docs/api.md, "Sign in")."""
+"""The API of signing in: by mail, by passkey, and the sessions and passkeys of a user (docs/api.md, "Sign
+in").
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -86,7 +88,10 @@ _CREDENTIAL = {"id": "AQID", "rawId": "AQID", "type": "public-key", "response": 
 
 
 class SessionShape(Shape):
-    """A session of a browser. `last_used_at` and `last_used_from` may be up to an hour old. `current` marks the session of the request."""
+    """A session of a browser.
+
+    `last_used_at` and `last_used_from` may be up to an hour old. `current` marks the session of the request.
+    """
 
     id: Id
     how: Annotated[str, one_of(SIGN_IN_METHODS)]
@@ -126,7 +131,8 @@ class OptionsAnswer(Success, kw_only=True):
     public_key: Annotated[
         dict[str, Any],
         Meta(
-            description="JSON for `PublicKeyCredential.parseRequestOptionsFromJSON` or `parseCreationOptionsFromJSON`."
+            description="JSON for `PublicKeyCredential.parseRequestOptionsFromJSON` or "
+            "`parseCreationOptionsFromJSON`."
         ),
     ]
 
@@ -224,7 +230,10 @@ def session_shape(session: Session, current_id: int | None) -> SessionShape:
 
 @dataclass(frozen=True, slots=True)
 class _Ended(Outcome):
-    """An outcome with the number of sessions that ended. The number isn't stored, so a repeated request doesn't get it."""
+    """An outcome with the number of sessions that ended.
+
+    The number isn't stored, so a repeated request doesn't get it.
+    """
 
     ended: int | None = None
 
@@ -246,7 +255,8 @@ class _Ended(Outcome):
 async def request_sign_in(call: OpenCall[SignInBody]) -> Answer[CodeSentAnswer]:
     """Sign in: get a code by mail.
 
-    Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address has an account.
+    Mails a code of six digits and a link, valid for 15 minutes. The answer doesn't tell whether the address
+    has an account.
     """
     client = call.client
     await call.context.db.write(request_code, call.body.email or "", client.network, client.public_url)
@@ -269,8 +279,8 @@ async def request_sign_in(call: OpenCall[SignInBody]) -> Answer[CodeSentAnswer]:
 async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer[SignedInAnswer]:
     """Sign in: enter the code.
 
-    Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser already has a session of this user, the
-    session gets a new secret and counts as signed in now.
+    Send `email` and `code`, or the `token` of the link. Sets the cookie of a session. If the browser already
+    has a session of this user, the session gets a new secret and counts as signed in now.
     """
     refuse_other_sites(call.client)
     body = call.body
@@ -297,7 +307,8 @@ async def confirm_sign_in(call: OpenCall[ConfirmSignUpBody]) -> Answer[SignedInA
 async def challenge_passkey(call: OpenCall[NoBody]) -> Answer[OptionsAnswer]:
     """Sign in with a passkey: get a challenge.
 
-    Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. The options name no user and no passkey.
+    Returns the options for `navigator.credentials.get`, valid for one sign-in within five minutes. The
+    options name no user and no passkey.
     """
     key = await call.context.db.read(find_signing_key)
     found = new_challenge(key, SIGN_IN_CHALLENGE, call.context.db.now())
@@ -353,7 +364,9 @@ def _answer(call: OpenCall[Any], done: SignedIn) -> Answer[SignedInAnswer]:
 
 
 def open_for_page(tx: Tx, call: OpenCall[Any], user: User) -> SignedIn | None:
-    """Sign in a user who has just opened an account, if a page of the service sent the request; otherwise return None."""
+    """Sign in a user who has just opened an account, if a page of the service sent the request; otherwise
+    return None.
+    """
     if not is_from_site(call.client.fields, call.client.site):
         return None
     return _open(tx, IdentifiedUser(user, MAIL), call.context, call.client, call.request_id)
@@ -464,8 +477,8 @@ def list_passkeys(tx: Tx, call: Call[None, None]) -> PasskeysAnswer:
 async def offer_passkey_(call: Call[NoBody, None]) -> Answer[OptionsAnswer]:
     """Add a passkey: get a challenge.
 
-    Returns the options for `navigator.credentials.create`, valid for one passkey within five minutes, in this session only.
-    Requires a sign-in within the last ten minutes.
+    Returns the options for `navigator.credentials.create`, valid for one passkey within five minutes, in this
+    session only. Requires a sign-in within the last ten minutes.
     """
 
     def verb(tx: Tx) -> OptionsAnswer:
@@ -489,7 +502,8 @@ async def offer_passkey_(call: Call[NoBody, None]) -> Answer[OptionsAnswer]:
 async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer[PasskeyAnswer]:
     """Add a passkey.
 
-    Send a `name` and the result of `navigator.credentials.create`. Mails the user. Requires a sign-in within the last ten minutes.
+    Send a `name` and the result of `navigator.credentials.create`. Mails the user. Requires a sign-in within
+    the last ten minutes.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -532,8 +546,9 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer[PasskeyAnswer]:
 async def start_recovery_(call: Call[NoBody, None]) -> Answer[PasskeysAnswer]:
     """Recover from lost passkeys.
 
-    After 24 hours, and then for a week, a sign-in by mail counts as a sign-in with a passkey, so that the user can remove lost passkeys.
-    Mails the user. A sign-in with a passkey stops the recovery. Requires a sign-in within the last ten minutes; by mail is enough.
+    After 24 hours, and then for a week, a sign-in by mail counts as a sign-in with a passkey, so that the
+    user can remove lost passkeys. Mails the user. A sign-in with a passkey stops the recovery. Requires a
+    sign-in within the last ten minutes; by mail is enough.
     """
 
     def verb(tx: Tx) -> Outcome:
@@ -598,7 +613,8 @@ def _passkeys_answer(tx: Tx, call: Call[Any, Any]) -> PasskeysAnswer:
 async def remove_passkey_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
     """Remove a passkey.
 
-    Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten minutes.
+    Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten
+    minutes.
     """
 
     def verb(tx: Tx) -> Outcome:

@@ -44,16 +44,19 @@ class AccountChange:
 
 
 def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str) -> Member:
-    """Change the name and reminders, mail a code to a new address, and return the user. `confirm_email` changes the address.
+    """Change the name and reminders, mail a code to a new address, and return the user.
 
-    The present address gets a notice. The mail to the new address has no text of the user, because it may be a stranger's address. If another user has the new address, only the mail says so; the answer is the same.
+    `confirm_email` changes the address.
+
+    The present address gets a notice. The mail to the new address has no text of the user, because it may be
+    a stranger's address. If another user has the new address, only the mail says so; the answer is the same.
     Unchanged values leave no audit event.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ValidationFailed: there is nothing to change; or all invalid fields.
-        RateLimited: the user requested too many codes for a new address, or entered too many wrong codes; or the new address got too many mails
-            from all requests.
+        RateLimited: the user requested too many codes for a new address, or entered too many wrong codes; or
+            the new address got too many mails from all requests.
     """
     user = lock_acting_user(tx, actor)
     values, email = _check_change(change)
@@ -115,7 +118,10 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     expires_at = tx.now + VALID_FOR[NEW_ADDRESS]
     enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email, expires_at=expires_at)
     audit.record(tx, actor, "user.ask_address", user.id)
-    sentence = f"A change of your account's address to {email} was requested. It takes effect with a code that was mailed to that address."
+    sentence = (
+        f"A change of your account's address to {email} was requested. It takes effect with a code that "
+        "was mailed to that address."
+    )
     notify(tx, user, "address_asked", code_id, sentence, public_url)
 
 
@@ -124,7 +130,9 @@ def _entered_too_many(tx: Tx, user_id: int) -> bool:
 
 
 def count_attempt(tx: Tx, actor: Actor, public_url: str = "") -> None:
-    """Count an attempt to enter the code for a new address. Commit it before `confirm_email`, whose error rolls back.
+    """Count an attempt to enter the code for a new address.
+
+    Commit it before `confirm_email`, whose error rolls back.
 
     The attempt that reaches `TRIES_PER_DAY_MAX` mails the user.
     """
@@ -136,18 +144,23 @@ def count_attempt(tx: Tx, actor: Actor, public_url: str = "") -> None:
     if not was_void and _entered_too_many(tx, found.user_id):
         user = account_store.find_user(tx, found.user_id)
         assert user is not None  # noqa: S101 - user rows are never deleted
-        sentence = "A browser that is signed in to your account entered many wrong codes for a new address. For a day, no code for a new address works."
+        sentence = (
+            "A browser that is signed in to your account entered many wrong codes for a new address. For a "
+            "day, no code for a new address works."
+        )
         notify(tx, user, "wrong_codes", found.id, sentence, public_url)
 
 
 def confirm_email(tx: Tx, actor: Actor, code: str | None, public_url: str) -> Member:
-    """Change the user's address to the address that got the newest code, mail the former address, and end the user's other sessions.
+    """Change the user's address to the address that got the newest code, mail the former address, and end the
+    user's other sessions.
 
     Call `count_attempt` first.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        ValidationFailed: the code is missing, wrong, void, used or expired, or another user has got the address in the meantime.
+        ValidationFailed: the code is missing, wrong, void, used or expired, or another user has got the
+            address in the meantime.
     """
     user = lock_acting_user(tx, actor)
     found = store.lock_newest_of_user(tx, user.id, NEW_ADDRESS)
@@ -167,6 +180,9 @@ def confirm_email(tx: Tx, actor: Actor, code: str | None, public_url: str) -> Me
     before, after = {"email": user.email}, {"email": found.email}
     audit.record(tx, actor, "user.edit", user.id, before=before, after=after)
     end_others(tx, actor, user)
-    sentence = f"The address of your account is {found.email} now. Sign in with the new address. All other browsers were signed out."
+    sentence = (
+        f"The address of your account is {found.email} now. Sign in with the new address. All other "
+        "browsers were signed out."
+    )
     notify(tx, user, "address_changed", user.id, sentence, public_url, recipient=user.email)
     return find_member(tx, user.id)

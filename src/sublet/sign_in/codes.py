@@ -1,4 +1,6 @@
-"""Mail sign-in codes (POST /auth/sessions; docs/spec-choices.md, "Signing in"), and make sign-in links as the operator."""
+"""Mail sign-in codes (POST /auth/sessions; docs/spec-choices.md, "Signing in"), and make sign-in links as the
+operator.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,18 +25,22 @@ from sublet.sign_up.use_code import takes_only_links
 NETWORK_PER_HOUR = 30
 """The maximum number of codes that a network may request in an hour."""
 MAILS_PER_HOUR = 5
-"""The maximum number of codes that an address gets in an hour at the request of one network. `SIGN_IN_MAILS_PER_HOUR` is the limit of all."""
+"""The maximum number of codes that an address gets in an hour at the request of one network.
+`SIGN_IN_MAILS_PER_HOUR` is the limit of all.
+"""
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
-    """Mail a sign-in code to an address. If the address has no account, the mail says so, after the same SQL statements.
+    """Mail a sign-in code to an address.
 
-    If the address got a code within the last minute, or the maximum within an hour, the function silently mails nothing: an error would
-    reveal that another person has requested codes for the address. Suspended users get codes. `network` is the client's network; empty means
-    no limit.
+    If the address has no account, the mail says so, after the same SQL statements.
+
+    If the address got a code within the last minute, or the maximum within an hour, the function silently
+    mails nothing: an error would reveal that another person has requested codes for the address. Suspended
+    users get codes. `network` is the client's network; empty means no limit.
 
     Raises, in this order:
         ValidationFailed: the address is invalid.
@@ -85,7 +91,8 @@ def _limit_network(tx: Tx, network: str) -> None:
     count, _ = store.count_of_network(tx, network, (SIGN_IN,), tx.now - HOUR)
     if count >= NETWORK_PER_HOUR:
         raise RateLimited(
-            f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an hour, or sign in with a passkey.",
+            f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an "
+            "hour, or sign in with a passkey.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
 
@@ -100,7 +107,9 @@ class SignInLink:
 
 
 def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) -> SignInLink:
-    """Return a new link for a user who can't sign in any more, valid for 15 minutes. When the link is used, the user gets a mail.
+    """Return a new link for a user who can't sign in any more, valid for 15 minutes.
+
+    When the link is used, the user gets a mail.
 
     The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
 

@@ -1,4 +1,6 @@
-"""Identify a person by a mailed code or link, or by a passkey. Only an `IdentifiedUser` from this file gets a session.
+"""Identify a person by a mailed code or link, or by a passkey.
+
+Only an `IdentifiedUser` from this file gets a session.
 
 A function for another sign-in method, such as OIDC, belongs here too.
 """
@@ -25,19 +27,25 @@ from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, MailedCode
 from sublet.sign_up.use_code import use_code, use_link
 
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest code, or get a new code with POST /auth/sessions. After too many wrong codes in a "
+    "This code is wrong, used or too old. Send the newest code, or get a new code with POST "
+    "/auth/sessions. After too many wrong codes in a "
     "day, only the link in the mail works."
 )
-PASSKEY_SENTENCE = "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by mail."
+PASSKEY_SENTENCE = (
+    "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by "
+    "mail."
+)
 
 
 def identify_by_code(
     tx: Tx, *, email: str = "", code: str = "", link_token: str = ""
 ) -> IdentifiedUser | None:
-    """Lock and return the user of a mailed code or link, and mark the code as used. Give either the address and the code, or `link_token`.
+    """Lock and return the user of a mailed code or link, and mark the code as used.
 
-    Return None if the code is wrong, void, used or expired, or the user was deleted or has changed the address. The caller refuses after
-    the commit, so that the wrong attempt counts.
+    Give either the address and the code, or `link_token`.
+
+    Return None if the code is wrong, void, used or expired, or the user was deleted or has changed the
+    address. The caller refuses after the commit, so that the wrong attempt counts.
     """
     if link_token:
         return _user_of(tx, use_link(tx, link_token, (SIGN_IN, OPERATOR_LINK)))
@@ -52,11 +60,13 @@ def _user_of(tx: Tx, found: MailedCode | None) -> IdentifiedUser | None:
 
 
 def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> IdentifiedUser | None:
-    """Lock and return the user of a passkey by the authenticator's answer, store the use, and end a recovery of the user.
+    """Lock and return the user of a passkey by the authenticator's answer, store the use, and end a recovery
+    of the user.
 
-    Return None if the challenge isn't from this service, has expired or was used; the passkey isn't stored, or belongs to another user than the
-    authenticator says; the origin, host or signature is wrong; the person was not verified; or the authenticator has counted fewer uses
-    than before, so that it may be a copy. The caller then refuses.
+    Return None if the challenge isn't from this service, has expired or was used; the passkey isn't stored,
+    or belongs to another user than the authenticator says; the origin, host or signature is wrong; the person
+    was not verified; or the authenticator has counted fewer uses than before, so that it may be a copy. The
+    caller then refuses.
     """
     key = code_store.find_signing_key(tx)
     try:

@@ -17,7 +17,9 @@ class IdentifiedUser:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """The client that signs in: its address and network, its `User-Agent`, and the secret of the session that it already has."""
+    """The client that signs in: its address and network, its `User-Agent`, and the secret of the session that
+    it already has.
+    """
 
     address: str | None = None
     network: str = ""
@@ -44,7 +46,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Passkey:
-    """A passkey. `credential_id` and `public_key` are in base64url. `sign_count` stays 0 if the authenticator doesn't count."""
+    """A passkey. `credential_id` and `public_key` are in base64url.
+
+    `sign_count` stays 0 if the authenticator doesn't count.
+    """
 
     id: int
     user_id: int

@@ -17,7 +17,9 @@ def notify(
     recipient: str | None = None,
     page: str = "/account",
 ) -> None:
-    """Mail a sentence to a user, or to `recipient`, a former address of the user. `event` and `object_id` form the mail's reference.
+    """Mail a sentence to a user, or to `recipient`, a former address of the user.
+
+    `event` and `object_id` form the mail's reference.
 
     The mail has a link to the console's `page`.
     """

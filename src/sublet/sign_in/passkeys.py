@@ -1,4 +1,6 @@
-"""Add and remove passkeys, and start a recovery without them (/passkeys; docs/spec-choices.md, "Signing in")."""
+"""Add and remove passkeys, and start a recovery without them (/passkeys;
+docs/spec-choices.md, "Signing in").
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,11 +29,16 @@ from sublet.sign_in.webauthn_answers import (
 from sublet.sign_up.store import find_signing_key, insert_solved_challenge
 
 PASSKEYS_MAX = 20
-CHALLENGE_SENTENCE = "This credential answers no valid challenge of this session. Get a new challenge from POST /passkeys/challenge."
+CHALLENGE_SENTENCE = (
+    "This credential answers no valid challenge of this session. Get a new challenge from POST "
+    "/passkeys/challenge."
+)
 
 
 def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
-    """Return the WebAuthn registration options for this session's browser. Their challenge expires after five minutes.
+    """Return the WebAuthn registration options for this session's browser.
+
+    Their challenge expires after five minutes.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -45,14 +52,17 @@ def offer_passkey(tx: Tx, actor: Actor, site: Site) -> dict[str, Any]:
 def add_passkey(
     tx: Tx, actor: Actor, name: str | None, credential: Mapping[str, Any] | None, site: Site, public_url: str
 ) -> Passkey:
-    """Add the passkey in an authenticator's answer, end a recovery of the user, mail the user, and return the passkey.
+    """Add the passkey in an authenticator's answer, end a recovery of the user, mail the user, and return the
+    passkey.
 
-    The session then counts as signed in with a passkey, because the authenticator has verified the person. The time of its sign-in stays.
+    The session then counts as signed in with a passkey, because the authenticator has verified the person.
+    The time of its sign-in stays.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         Conflict: the user has the maximum number of passkeys.
-        ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey is stored already.
+        ValidationFailed: `name` or `credential` is missing or invalid; the challenge was used; or the passkey
+            is stored already.
     """
     user = _checked_user(tx, actor)
     name, errors = check_text("name", name)
@@ -111,7 +121,9 @@ def _refusal(sentence: str) -> Exception:
 
 
 def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Passkey:
-    """Remove the passkey with this id, mail the user, and return the passkey. Sessions that were signed in with the passkey stay valid.
+    """Remove the passkey with this id, mail the user, and return the passkey.
+
+    Sessions that were signed in with the passkey stay valid.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -140,7 +152,8 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     present = store.find_recovery(tx, user.id)
     if present is not None and present.ends_at > tx.now:
         raise Conflict(
-            f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. Wait until then, or stop it with "
+            f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. "
+            "Wait until then, or stop it with "
             "DELETE /passkeys/recovery."
         )
     if store.count_passkeys(tx, user.id) == 0:
@@ -153,7 +166,8 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
     sentence = (
         "A browser that is signed in to your account requested a recovery, because the passkeys are lost. "
-        f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop the recovery, sign in with a passkey."
+        f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop "
+        "the recovery, sign in with a passkey."
     )
     notify(tx, user, "recovery_started", user.id, sentence, public_url)
     return recovery

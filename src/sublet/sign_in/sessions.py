@@ -28,9 +28,9 @@ def open_session(
 ) -> SignedIn:
     """Open a session for a browser, valid for `lifetime`, and return it with its secret.
 
-    If the browser has a session of the same user, this session is renewed with a new secret. If it has a session of another user, that
-    session ends. The user gets a notice of a sign-in with an operator's link, or with a passkey from a new network. After a sign-in by
-    mail, the mail with the code is the notice.
+    If the browser has a session of the same user, this session is renewed with a new secret. If it has a
+    session of another user, that session ends. The user gets a notice of a sign-in with an operator's link,
+    or with a passkey from a new network. After a sign-in by mail, the mail with the code is the notice.
     """
     secret = new_session_secret()
     known_networks = {each.network for each in store.list_sessions(tx, identified.user.id)}
@@ -44,7 +44,8 @@ def open_session(
         "user_agent": _one_line(browser.user_agent),
     }
     present = _present_session(tx, browser)
-    # A session from before the clock was set back is replaced, because its sign-in would precede its creation.
+    # A session from before the clock was set back is replaced, because its sign-in would precede its
+    # creation.
     if present is not None and present.user_id == identified.user.id and present.created_at <= tx.now:
         session = store.replace_session_secret(tx, present.id, digest(secret.reveal()), **values)
     else:
@@ -89,7 +90,9 @@ CURRENT = "current"
 
 
 def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
-    """End the session with this id, starting with the next request, and return it. Suspended users may end sessions too.
+    """End the session with this id, starting with the next request, and return it.
+
+    Suspended users may end sessions too.
 
     Raises:
         SessionNotFound: the user has no session with this id, or the session has ended.
@@ -104,7 +107,9 @@ def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
 
 
 def end_other_sessions(tx: Tx, actor: Actor) -> int:
-    """End all sessions of the user except the session of the request, and return their number. Suspended users may end sessions too.
+    """End all sessions of the user except the session of the request, and return their number.
+
+    Suspended users may end sessions too.
 
     The number includes sessions that were idle for too long, because they are stored until they expire.
     """
@@ -112,7 +117,9 @@ def end_other_sessions(tx: Tx, actor: Actor) -> int:
 
 
 def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
-    """End all sessions of a user, as the operator. Return the user and the number of sessions, counted as in `end_other_sessions`.
+    """End all sessions of a user, as the operator.
+
+    Return the user and the number of sessions, counted as in `end_other_sessions`.
 
     Raises:
         NotFound: no user has this address or id, or the user is deleted.
@@ -122,7 +129,10 @@ def end_all_sessions(tx: Tx, actor: Actor, identifier: str) -> tuple[User, int]:
 
 
 def end_others(tx: Tx, actor: Actor, user: User) -> int:
-    """End all sessions of a user except the session of the request, and return their number. Lock the user first."""
+    """End all sessions of a user except the session of the request, and return their number.
+
+    Lock the user first.
+    """
     ended = [each for each in store.list_sessions(tx, user.id) if each.id != actor.session_id]
     for session in ended:
         end(tx, actor, session)

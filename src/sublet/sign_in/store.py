@@ -1,4 +1,7 @@
-"""The SQL of the verbs that change sessions, passkeys and recoveries. The queries that authenticate requests are in accounts."""
+"""The SQL of the verbs that change sessions, passkeys and recoveries.
+
+The queries that authenticate requests are in accounts.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,7 +33,10 @@ def insert_session(tx: Tx, user_id: int, digest: str, **values: object) -> Sessi
 
 
 def replace_session_secret(tx: Tx, session_id: int, digest: str, **values: object) -> Session:
-    """Store the digest of a session's new secret, and change other columns. The former secret becomes invalid."""
+    """Store the digest of a session's new secret, and change other columns.
+
+    The former secret becomes invalid.
+    """
     changed = update(sessions).where(sessions.c.id == session_id).values(digest=digest, **values)
     return Session(*tx.connection.execute(changed.returning(*_SESSION)).one())
 

@@ -1,7 +1,9 @@
-"""Passkeys (WebAuthn, level 3): options for browsers, signed challenges, and checks of authenticators' answers (no SQL).
+"""Passkeys (WebAuthn, level 3): options for browsers, signed challenges, and checks of authenticators'
+answers (no SQL).
 
-Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face). Attestation isn't requested.
-A challenge is signed instead of stored, so that strangers write nothing to the database. Only a used challenge is stored, until it expires.
+Passkeys are discoverable (a person needn't type an address) and verify the person (by PIN, finger or face).
+Attestation isn't requested. A challenge is signed instead of stored, so that strangers write nothing to the
+database. Only a used challenge is stored, until it expires.
 """
 
 import hashlib
@@ -43,7 +45,9 @@ class PasskeyRefused(Exception):  # noqa: N818 - verbs turn it into a refusal
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A challenge of this service: its bytes, its expiry, and its signature in hex, by which the second use is detected."""
+    """A challenge of this service: its bytes, its expiry, and its signature in hex, by which the second use
+    is detected.
+    """
 
     content: bytes
     signature: str
@@ -52,7 +56,9 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class NewPasskey:
-    """The passkey in a registration's answer: credential id and public key in base64url, the count of uses, the transports."""
+    """The passkey in a registration's answer: credential id and public key in base64url, the count of uses,
+    the transports.
+    """
 
     credential_id: str
     public_key: str
@@ -82,10 +88,13 @@ def _sign(key: str, purpose: str, content: bytes) -> bytes:
 
 
 def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: datetime) -> Challenge:
-    """Return the challenge that an authenticator has answered. Not checked: that the challenge is used for the first time.
+    """Return the challenge that an authenticator has answered.
+
+    Not checked: that the challenge is used for the first time.
 
     Raises:
-        PasskeyRefused: the answer is malformed; or the challenge isn't from this service, is for another purpose, or has expired.
+        PasskeyRefused: the answer is malformed; or the challenge isn't from this service, is for another
+            purpose, or has expired.
     """
     sent = _refuse_if_malformed(
         lambda: parse_client_data_json(_bytes_of(credential, "clientDataJSON")).challenge
@@ -103,7 +112,10 @@ def check_challenge(key: str, credential: Mapping[str, Any], purpose: str, now: 
 
 
 def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.get`, as JSON. The options list no passkeys, so they reveal nothing about users."""
+    """Return the options of `navigator.credentials.get`, as JSON.
+
+    The options list no passkeys, so they reveal nothing about users.
+    """
     options = webauthn.generate_authentication_options(
         rp_id=site.host, challenge=challenge, user_verification=UserVerificationRequirement.REQUIRED
     )
@@ -113,7 +125,10 @@ def use_options(site: Site, challenge: bytes) -> dict[str, Any]:
 def registration_options(
     site: Site, user: User, passkeys: Sequence[Passkey], challenge: bytes
 ) -> dict[str, Any]:
-    """Return the options of `navigator.credentials.create`, as JSON. The options exclude authenticators that have one of the user's passkeys."""
+    """Return the options of `navigator.credentials.create`, as JSON.
+
+    The options exclude authenticators that have one of the user's passkeys.
+    """
     options = webauthn.generate_registration_options(
         rp_id=site.host,
         rp_name=site.host,
@@ -140,7 +155,8 @@ def verify_registration(credential: Mapping[str, Any], site: Site, challenge: Ch
     """Return the new passkey in an authenticator's answer.
 
     Raises:
-        PasskeyRefused: the answer is malformed or for another challenge, origin or host; or the person was not verified.
+        PasskeyRefused: the answer is malformed or for another challenge, origin or host; or the person was
+            not verified.
     """
     done = _refuse_if_malformed(
         lambda: webauthn.verify_registration_response(
@@ -177,8 +193,8 @@ def verify_use(
     """Check an authenticator's answer to a sign-in, and return its count of uses of the passkey.
 
     Raises:
-        PasskeyRefused: the answer is malformed or for another user, challenge, origin or host; the person was not verified; the signature
-            is wrong; or the count has not grown.
+        PasskeyRefused: the answer is malformed or for another user, challenge, origin or host; the person was
+            not verified; the signature is wrong; or the count has not grown.
     """
     if _refuse_if_malformed(lambda: _bytes_of(credential, "userHandle")) != handle:
         raise PasskeyRefused

@@ -90,8 +90,8 @@ class SignUpBody(Body):
 async def challenge(call: OpenCall[None]) -> Answer[ChallengeAnswer]:
     """Get a challenge.
 
-    Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. Its solution is valid for one
-    sign-up within 20 minutes.
+    Returns a proof of work for a sign-up (ALTCHA, version 2), which a browser solves in about a second. Its
+    solution is valid for one sign-up within 20 minutes.
     """
     key = await call.context.db.read(store.find_signing_key)
     found = new_challenge(key, call.context.db.now())
@@ -115,9 +115,9 @@ async def challenge(call: OpenCall[None]) -> Answer[ChallengeAnswer]:
 async def sign_up_(call: OpenCall[SignUpBody]) -> Answer[CodeSentAnswer]:
     """Open an account: get a code by mail.
 
-    Mails a code of six digits and a link, valid for 15 minutes. If the address has an account already, they sign in
-    (POST /auth/sessions/confirm). The answer doesn't tell it. `challenge` is the solution of a challenge; without it
-    fewer sign-ups are accepted from a network.
+    Mails a code of six digits and a link, valid for 15 minutes. If the address has an account already, they
+    sign in (POST /auth/sessions/confirm). The answer doesn't tell it. `challenge` is the solution of a
+    challenge; without it fewer sign-ups are accepted from a network.
     """
     settings, db, body = call.context.settings, call.context.db, call.body
     if settings.signup != "open":
@@ -172,9 +172,10 @@ async def sign_up_(call: OpenCall[SignUpBody]) -> Answer[CodeSentAnswer]:
 async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer[SignedUpAnswer]:
     """Open an account: enter the code.
 
-    Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a first token. The token has all
-    scopes but `credits:spend`, and is valid for 30 days. Only this answer shows its secret. The code of an operator's invitation works too.
-    If a page of the service sends the request, the answer sets the cookie of a session.
+    Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a
+    first token. The token has all scopes but `credits:spend`, and is valid for 30 days. Only this answer
+    shows its secret. The code of an operator's invitation works too. If a page of the service sends the
+    request, the answer sets the cookie of a session.
     """
     body = call.body
     actor = call.client.system_actor("sign-up", call.request_id)
@@ -202,6 +203,9 @@ async def _check_challenge(call: OpenCall[SignUpBody], payload: str) -> SolvedCh
     key = await call.context.db.read(store.find_signing_key)
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:
-        sentence = "This is no solution of a challenge of this service, or the challenge has expired. Send the solution of a new challenge, from GET /auth/challenge."
+        sentence = (
+            "This is no solution of a challenge of this service, or the challenge has expired. Send the "
+            "solution of a new challenge, from GET /auth/challenge."
+        )
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
     return solved

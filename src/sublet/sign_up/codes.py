@@ -9,7 +9,9 @@ from sublet.secret import Secret
 
 SIGN_UP, INVITATION, MEMBERSHIP = "sign_up", "invitation", "membership"
 SIGN_IN, OPERATOR_LINK, NEW_ADDRESS = "sign_in", "operator_link", "new_address"
-"""The purposes of a code: open an account (`SIGN_UP`, `INVITATION`), join an organization, sign in (by mail or operator), change an address."""
+"""The purposes of a code: open an account (`SIGN_UP`, `INVITATION`), join an organization, sign in (by mail
+or operator), change an address.
+"""
 VALID_FOR = {
     SIGN_UP: timedelta(minutes=15),
     INVITATION: timedelta(days=7),
@@ -19,7 +21,9 @@ VALID_FOR = {
     NEW_ADDRESS: timedelta(minutes=15),
 }
 TRIES_MAX = 5
-"""The number of wrong attempts after which a code is void. Five guesses are right with a chance of 1 in 200,000. The link stays valid."""
+"""The number of wrong attempts after which a code is void. Five guesses are right with a chance of 1 in
+200,000. The link stays valid.
+"""
 TRIES_PER_DAY_MAX = 20
 """The number of wrong attempts at all codes of an address within 24 hours, after which only links work."""
 DAY = timedelta(days=1)
@@ -28,7 +32,10 @@ CODE_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class NewCode:
-    """A code of six digits that people type, and a token of 256 bits for links. Only their digests are stored."""
+    """A code of six digits that people type, and a token of 256 bits for links.
+
+    Only their digests are stored.
+    """
 
     code: Secret
     link_token: Secret
@@ -46,9 +53,12 @@ class NewCode:
 
 @dataclass(frozen=True, slots=True)
 class MailedCode:
-    """A mailed code. `tries` counts wrong attempts. `used_at` is also set if the code was revoked. `name` is the user's name.
+    """A mailed code.
 
-    An invitation to an organization has a `role` for the new member. `user_id` is None if the address had no account at that time.
+    `tries` counts wrong attempts. `used_at` is also set if the code was revoked. `name` is the user's name.
+
+    An invitation to an organization has a `role` for the new member. `user_id` is None if the address had no
+    account at that time.
     """
 
     id: int

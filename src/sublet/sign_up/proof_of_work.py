@@ -13,7 +13,9 @@ import altcha
 
 ALGORITHM = "PBKDF2/SHA-256"
 COST = 5000
-"""The rounds of PBKDF2 in one attempt, about 2 ms. With a prefix of one byte, a client needs 256 attempts on average."""
+"""The rounds of PBKDF2 in one attempt, about 2 ms. With a prefix of one byte, a client needs 256 attempts on
+average.
+"""
 VALID_FOR = timedelta(minutes=20)
 PAYLOAD_CHARACTERS_MAX = 4000
 
@@ -33,7 +35,8 @@ def new_challenge(key: str, now: datetime) -> dict[str, Any]:
 
 
 def check_solution(key: str, payload: str) -> SolvedChallenge | None:
-    """Return the solved challenge in a payload (base64 of JSON), or None if the challenge isn't from this service, isn't solved or has expired.
+    """Return the solved challenge in a payload (base64 of JSON), or None if the challenge isn't from this
+    service, isn't solved or has expired.
 
     Not checked: that the challenge is used for the first time.
     """

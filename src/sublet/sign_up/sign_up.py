@@ -1,4 +1,5 @@
-"""Open an account: mail a code to an address, then add a user with a first token (docs/spec-choices.md, "Opening an account").
+"""Open an account: mail a code to an address, then add a user with a first token (docs/spec-choices.md,
+"Opening an account").
 
 Addresses with and without an account get the same answer. Only the mail differs.
 """
@@ -47,7 +48,8 @@ HOUR = timedelta(hours=1)
 CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
 """The pages that the links in mails open."""
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong codes in a day, only the link in the "
+    "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong "
+    "codes in a day, only the link in the "
     "mail works."
 )
 PURPOSES = (SIGN_UP, INVITATION)
@@ -59,7 +61,11 @@ FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
 
 @dataclass(frozen=True, slots=True)
 class SignUp:
-    """A request for an account. `network` is the client's network; empty means no limit. `solved` is the proof of work, if the client sent one."""
+    """A request for an account.
+
+    `network` is the client's network; empty means no limit. `solved` is the proof of work, if the client sent
+    one.
+    """
 
     email: str
     name: str
@@ -76,10 +82,11 @@ class SignedUp:
 
 
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
-    """Mail a code that opens an account to an address, or one that signs in if the address already has an account.
+    """Mail a code that opens an account to an address, or one that signs in if the address already has an
+    account.
 
-    If the address got a code within the last minute, or the maximum of mails within an hour, the function silently
-    mails nothing: an error would reveal that another person has requested mails to the address.
+    If the address got a code within the last minute, or the maximum of mails within an hour, the function
+    silently mails nothing: an error would reveal that another person has requested mails to the address.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email (disposable addresses too), name, challenge (used before).
@@ -127,7 +134,9 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
 def invite(
     tx: Tx, actor: Actor, email: str, name: str, public_url: str, *, organization: str | None = None
 ) -> MailedCode:
-    """Mail an invitation to open an account, valid for a week, and return it. The setting `signup` doesn't matter.
+    """Mail an invitation to open an account, valid for a week, and return it.
+
+    The setting `signup` doesn't matter.
 
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name.
@@ -170,8 +179,8 @@ def confirm_sign_up(
 ) -> SignedUp | None:
     """Open the account of a mailed code. Give either the address and its newest code, or `link_token`.
 
-    Return None if the code is wrong, void, used or expired, or the address has an account. The caller refuses after the commit, so that the
-    wrong attempt counts.
+    Return None if the code is wrong, void, used or expired, or the address has an account. The caller refuses
+    after the commit, so that the wrong attempt counts.
     """
     found = use_link(tx, link_token, PURPOSES) if link_token else use_code(tx, email, code, PURPOSES)
     if found is None or find_user_by_email(tx, found.email) is not None:
@@ -198,13 +207,19 @@ def check_disposable(email: str) -> list[FieldError]:
     domain = email.rpartition("@")[2]
     if blocklist.isdisjoint((domain, *ancestors(domain))):
         return []
-    sentence = f"{domain} provides disposable addresses. Give an address whose mail you read as long as you hold names."
+    sentence = (
+        f"{domain} provides disposable addresses. Give an address whose mail you read as long as you hold "
+        "names."
+    )
     return [FieldError("email", "value_invalid", sentence)]
 
 
 def _use_challenge(tx: Tx, solved: SolvedChallenge | None) -> None:
     if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
-        sentence = "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its solution."
+        sentence = (
+            "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its "
+            "solution."
+        )
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
 
 
@@ -221,7 +236,8 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
         )
     if request.solved is None and unproven >= UNPROVEN_PER_HOUR:
         raise RateLimited(
-            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network within an hour. Solve a challenge "
+            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network "
+            "within an hour. Solve a challenge "
             "from GET /auth/challenge, or wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )

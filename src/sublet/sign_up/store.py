@@ -86,7 +86,10 @@ def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> boo
 
 
 def delete_expired(tx: Tx) -> None:
-    """Delete the challenges that have expired, and the codes that expired more than a day ago. The sweep calls this."""
+    """Delete the challenges that have expired, and the codes that expired more than a day ago.
+
+    The sweep calls this.
+    """
     tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
@@ -121,7 +124,9 @@ def list_requests_for(
 
 
 def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: datetime) -> tuple[int, int]:
-    """Return the number of codes that a network requested since an instant, and the number without a solved challenge."""
+    """Return the number of codes that a network requested since an instant, and the number without a solved
+    challenge.
+    """
     query = select(
         func.count(), func.coalesce(func.sum(func.cast(~mailed_codes.c.is_proven, Integer)), 0)
     ).where(
@@ -134,7 +139,9 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
 
 
 def _is_open_invitation(organization_id: int, now: datetime) -> Any:
-    """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an owner and not suspended."""
+    """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an
+    owner and not suspended.
+    """
     of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
     sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
         memberships.c.organization_id == organization_id
@@ -197,13 +204,17 @@ def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
 
 
 def count_tries_for(tx: Tx, email: str, purposes: Collection[str], since: datetime) -> int:
-    """Return the number of wrong attempts at the codes of an address for these purposes that were requested since an instant."""
+    """Return the number of wrong attempts at the codes of an address for these purposes that were requested
+    since an instant.
+    """
     of_address = (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes)
     return _count_tries(tx, of_address, since)
 
 
 def count_tries_of(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
-    """Return the number of attempts at the unused codes of a user for a purpose that were requested since an instant."""
+    """Return the number of attempts at the unused codes of a user for a purpose that were requested since an
+    instant.
+    """
     of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
     return _count_tries(tx, of_user & mailed_codes.c.used_at.is_(None), since)
 
@@ -214,12 +225,18 @@ def _count_tries(tx: Tx, of: ColumnElement[bool], since: datetime) -> int:
 
 
 def find_by_link(tx: Tx, link_digest: str) -> MailedCode | None:
-    """Return the code whose link's token has this digest, or None. Lock its user, then the code (`lock_code`), before you use it."""
+    """Return the code whose link's token has this digest, or None.
+
+    Lock its user, then the code (`lock_code`), before you use it.
+    """
     return _newest(tx, mailed_codes.c.link_digest == link_digest)
 
 
 def find_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | None:
-    """Return the newest code of an address for these purposes, or None. Lock its user, then the code (`lock_code`), before you use it."""
+    """Return the newest code of an address for these purposes, or None.
+
+    Lock its user, then the code (`lock_code`), before you use it.
+    """
     return _newest(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
 
 

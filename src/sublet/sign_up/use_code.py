@@ -14,7 +14,9 @@ from sublet.sign_up.codes import DAY, TRIES_MAX, TRIES_PER_DAY_MAX, MailedCode, 
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
-    """Lock the user of a link's code, mark the code as used, and return it. Return None if the link is wrong, used, expired or for another purpose.
+    """Lock the user of a link's code, mark the code as used, and return it.
+
+    Return None if the link is wrong, used, expired or for another purpose.
 
     Wrong codes don't make the link void. Otherwise a stranger could lock a person out by sending wrong codes.
     """
@@ -23,10 +25,12 @@ def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode |
 
 
 def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> MailedCode | None:
-    """Mark the newest code of an address as used, lock its user, and return the code. Return None if the typed code is wrong, void, used or expired.
+    """Mark the newest code of an address as used, lock its user, and return the code.
 
-    A wrong code is counted. After `TRIES_PER_DAY_MAX` wrong codes within 24 hours, all codes of the address are void, and the address gets
-    a mail.
+    Return None if the typed code is wrong, void, used or expired.
+
+    A wrong code is counted. After `TRIES_PER_DAY_MAX` wrong codes within 24 hours, all codes of the address
+    are void, and the address gets a mail.
     """
     address, _ = check_email(email)
     found = _lock(tx, store.find_newest(tx, address, purposes))
@@ -41,12 +45,16 @@ def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> Mailed
 
 
 def takes_only_links(tx: Tx, address: str, purposes: Collection[str]) -> bool:
-    """True if the codes of an address for these purposes are void, because too many wrong codes were entered within 24 hours."""
+    """True if the codes of an address for these purposes are void, because too many wrong codes were entered
+    within 24 hours.
+    """
     return store.count_tries_for(tx, address, purposes, tx.now - DAY) >= TRIES_PER_DAY_MAX
 
 
 def is_expired(tx: Tx, found: MailedCode) -> bool:
-    """True if a code has expired, or was created in the future: after the clock was set back, an expired code would be valid again."""
+    """True if a code has expired, or was created in the future: after the clock was set back, an expired code
+    would be valid again.
+    """
     return found.expires_at <= tx.now or is_future(found.created_at, tx.now)
 
 

@@ -40,15 +40,18 @@ VISIBLE_FIELDS: Mapping[str, frozenset[str]] = {
     "transfer": frozenset({"kind", "credits", "amount", "currency", "description"}),
     "name_transfer": frozenset({"subdomain", "to", "expires_at"}),
 }
-"""The members of `before` and `after` that a user sees, by `object_type`. Other members concern the operator or other users."""
+"""The members of `before` and `after` that a user sees, by `object_type`. Other members concern the operator
+or other users.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The part of an audit event that the account's user sees: without reasons, and without the identity of the operator or other users.
+    """The part of an audit event that the account's user sees: without reasons, and without the identity of
+    the operator or other users.
 
-    `by` is one of `BY`. The token and the client's address are set for the user's own requests. The address is also set for sign-ins and
-    sign-ups. It is deleted after 90 days.
+    `by` is one of `BY`. The token and the client's address are set for the user's own requests. The address
+    is also set for sign-ins and sign-ups. It is deleted after 90 days.
     """
 
     id: int
@@ -74,10 +77,11 @@ def list_activity(
     *,
     account_id: int | None = None,
 ) -> list[Activity]:
-    """Return a user's actions, and other actors' actions on the user's account, names, tokens and tickets, newest first.
+    """Return a user's actions, and other actors' actions on the user's account, names, tokens and tickets,
+    newest first.
 
-    With `account_id`, return all actors' actions on the names, credits and tickets of that organization. `before_id` is the id of the last
-    event on the previous page.
+    With `account_id`, return all actors' actions on the names, credits and tickets of that organization.
+    `before_id` is the id of the last event on the previous page.
     """
     events = audit.list_activity(tx, account_id or user_id, wanted, limit, before_id)
     tokens = {each.id: each.name for each in list_tokens(tx, user_id)}

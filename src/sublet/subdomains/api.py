@@ -151,7 +151,10 @@ _REGISTERED = {
 
 
 class UsageShape(Shape):
-    """The number of free names that the user holds, and the maximum number. Names in the trash don't count."""
+    """The number of free names that the user holds, and the maximum number.
+
+    Names in the trash don't count.
+    """
 
     used: Count
     limit: Count
@@ -187,7 +190,9 @@ class RegisterAnswer(Success, kw_only=True):
 
 
 class AvailabilityShape(Struct):
-    """The availability of a name for the user. `reason` is the error code that a confirmed registration would get now.
+    """The availability of a name for the user.
+
+    `reason` is the error code that a confirmed registration would get now.
 
     `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
     """
@@ -359,7 +364,8 @@ def availability_shape(availability: Availability) -> AvailabilityShape:
 def free_subdomains(tx: Tx, call: Call[None, None]) -> UsageAnswer:
     """Get the free quota.
 
-    Returns the number of free names that the user holds, and the maximum number. Names in the trash don't count.
+    Returns the number of free names that the user holds, and the maximum number. Names in the trash don't
+    count.
     """
     holder = call.registrant.holder
     quota = Quota(store.count_free(tx, holder.id), quota_limit(holder.free_quota, call.default_free_quota()))
@@ -444,10 +450,11 @@ def _find_listed(
 async def register_(call: Call[RegisterBody, None]) -> Answer[RegisterAnswer]:
     """Register a subdomain.
 
-    Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name costs credits, the first answer
-    is a quote (402) and registers nothing; the same request with `confirm`: true completes it. Instead of nameservers the name may get
-    records, which need the scope `records:write` too. The answer waits up to a second for the
-    DNS: `status` active means that the name server answers with the delegation or the records.
+    Selects the platform domain by `platform_domain_id`, `domain` or the domain part of `fqdn`. If the name
+    costs credits, the first answer is a quote (402) and registers nothing; the same request with `confirm`:
+    true completes it. Instead of nameservers the name may get records, which need the scope `records:write`
+    too. The answer waits up to a second for the DNS: `status` active means that the name server answers with
+    the delegation or the records.
     """
     body = call.body
     if body.records:
@@ -491,8 +498,9 @@ async def register_(call: Call[RegisterBody, None]) -> Answer[RegisterAnswer]:
 def availability(tx: Tx, call: Call[None, AvailabilityQuery]) -> AvailabilityAnswer:
     """Check whether a name can be registered.
 
-    Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and `confirm`: true. The answer reveals
-    no more than an attempt to register. Select the name by `fqdn`, or by `label` and `domain`.
+    Returns whether the user can register this name now, and in which modes. Assumes valid nameservers and
+    `confirm`: true. The answer reveals no more than an attempt to register. Select the name by `fqdn`, or by
+    `label` and `domain`.
     """
     query = call.query
     found = view_availability(
@@ -517,7 +525,8 @@ def availability(tx: Tx, call: Call[None, AvailabilityQuery]) -> AvailabilityAns
 async def get_subdomain(call: Call[None, None]) -> Answer[SubdomainAnswer]:
     """Get a subdomain.
 
-    Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or A-labels.
+    Returns the subdomain with this id or name. A name may have any case, a final dot, and U-labels or
+    A-labels.
     """
     db = call.context.db
     subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
@@ -566,7 +575,9 @@ def _payable(call: Call[Any, Any], body: RegisterBody | RenewBody) -> Payable:
 
 
 def require_scope(call: Call[Any, Any], scope: str) -> None:
-    """Raise `InsufficientScope` if the credential lacks a scope that only some bodies of the operation need."""
+    """Raise `InsufficientScope` if the credential lacks a scope that only some bodies
+    of the operation need.
+    """
     if scope not in call.registrant.restrictions.scopes:
         raise InsufficientScope(
             f"This request needs the scope {scope} too. Use a token with this scope.",
@@ -585,17 +596,19 @@ def shape_of(call: Call[Any, Any], subdomain: ShownSubdomain, now: datetime) -> 
 
 
 def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
-    """Return the current state of the subdomain that this request, or an earlier request with its Idempotency-Key, wrote.
+    """Return the current state of the subdomain that this request, or an earlier request with its
+    Idempotency-Key, wrote.
 
     Raises, in this order:
-        Unavailable: the row is missing. Rows of subdomains are never deleted, so the database has lost the write, because an asynchronous
-            standby became the primary.
+        Unavailable: the row is missing. Rows of subdomains are never deleted, so the database has lost the
+            write, because an asynchronous standby became the primary.
         SubdomainNotFound: the name has been transferred to another user since.
     """
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None:
         raise Unavailable(
-            "The registry's database has lost this change before it was acknowledged. Send the same request again, with the same "
+            "The registry's database has lost this change before it was acknowledged. Send the same "
+            "request again, with the same "
             "Idempotency-Key if it had one.",
             retry_after_seconds=1,
         )
@@ -607,7 +620,10 @@ def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
 async def wait_for_publication(
     call: Call[Any, Any], done: WriteResult, checked: PriorCheck = NOT_CHECKED
 ) -> tuple[Subdomain, ProvisioningShape]:
-    """Wait for the publication, then until each secondary serves it, at most `publish_wait_ms` in all. Return the current state."""
+    """Wait for the publication, then until each secondary serves it, at most `publish_wait_ms` in all.
+
+    Return the current state.
+    """
     db, clock = call.context.db, asyncio.get_running_loop().time
     ends = clock() + call.context.settings.publish_wait_ms / 1000 - checked.took_seconds
     registered = done.outcome if isinstance(done.outcome, Registered) else None
@@ -758,7 +774,8 @@ async def retry_(call: Call[NoBody, None]) -> Answer[ProvisionAnswer]:
 async def renew_(call: Call[RenewBody, None]) -> Answer[RenewAnswer]:
     """Renew a subdomain.
 
-    Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402) and renews nothing.
+    Adds one term to the current expiry. If the renewal costs credits, the first answer is a quote (402) and
+    renews nothing.
     """
     payable = _payable(call, call.body)
     done = await write_once(call, if_subdomain_matches(call, renew), call.actor(), call.path["fqdn"], payable)
@@ -796,7 +813,8 @@ async def renew_(call: Call[RenewBody, None]) -> Answer[RenewAnswer]:
 async def restore_(call: Call[RenewBody, None]) -> Answer[RegisterAnswer]:
     """Restore a subdomain from the trash.
 
-    Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a quote and `confirm`.
+    Costs nothing before the name's expiry. After the expiry it also renews the name, which may need a quote
+    and `confirm`.
     """
     done = await write_once(
         call,

@@ -1,4 +1,6 @@
-"""Check whether a user can register a name: the label's class, offers, quota, holder, look-alikes (docs/spec-choices.md, "Look-alikes")."""
+"""Check whether a user can register a name: the label's class, offers, quota, holder, look-alikes
+(docs/spec-choices.md, "Look-alikes").
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,9 +28,10 @@ from sublet.subdomains.quota import Quota, quota_limit
 class RequestedName:
     """A name that a user wants to register, and the platform domain's offers for it.
 
-    `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the user can use, by mode. `offer` is
-    the offer for the requested mode, or the refusal. `is_blocked` is true if something blocks the name
-    (`delegation_store.find_standing`), `by_operator` if the operator registers the name for the user.
+    `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the
+    user can use, by mode. `offer` is the offer for the requested mode, or the refusal. `is_blocked` is true
+    if something blocks the name (`delegation_store.find_standing`), `by_operator` if the operator registers
+    the name for the user.
     """
 
     platform_domain: PlatformDomain
@@ -48,7 +51,10 @@ class RequestedName:
 
     @property
     def list_price(self) -> int:
-        """The price in credits before coupons. It is 0 if the operator registers the name, or if there is no offer."""
+        """The price in credits before coupons.
+
+        It is 0 if the operator registers the name, or if there is no offer.
+        """
         if self.by_operator or not isinstance(self.offer, Offer):
             return 0
         return registration_price(self.offer, self.listed)
@@ -73,9 +79,9 @@ def find_requested_name(
 ) -> RequestedName | None:
     """Return the requested name with its offers, or None if the platform domain or the label is None.
 
-    `free_quota` applies to users without their own quota. The operator's `permission` has a mode that replaces `registration_mode`. `withheld`
-    are the modes that the user can't use yet (`quota.withheld_modes`). A registration sets `is_locking`
-    (`delegation_store.find_standing`).
+    `free_quota` applies to users without their own quota. The operator's `permission` has a mode that
+    replaces `registration_mode`. `withheld` are the modes that the user can't use yet
+    (`quota.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
 
     Raises:
         Outdated: the platform domain has changed since it was read.
@@ -115,13 +121,17 @@ def refuse_closed(platform_domain: PlatformDomain) -> None:
 
 
 def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
-    """Raise `SubdomainUnavailable` unless a user can register a name. Before a registration, call `lock_zones_for_look_alikes` first.
+    """Raise `SubdomainUnavailable` unless a user can register a name.
+
+    Before a registration, call `lock_zones_for_look_alikes` first.
 
     Reasons, in the order they are checked:
-        reserved: the label's class is reserved or blocked (not for the operator); a nameserver of the zone is at or below the name; an IDN
+        reserved: the label's class is reserved or blocked (not for the operator); a nameserver of the zone is
+        at or below the name; an IDN
             mixes scripts; a platform domain is at or below the name.
-        cooling_off, in_trash, taken: a row holds the name, or the zone has records there that the registry didn't write.
-        reserved: other users' names have nameservers at or below the name; an IDN looks like another name.
+        cooling_off, in_trash, taken: a row holds the name, or the zone has records there that the registry
+        didn't write. reserved: other users' names have nameservers at or below the name; an IDN looks like
+        another name.
     """
     platform_domain, fqdn = requested.platform_domain, requested.fqdn
     is_reserved = requested.label_class in ("reserved", "blocked") and not requested.by_operator
@@ -144,7 +154,9 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
 
 
 def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
-    """Raise `SubdomainUnavailable` if a row or a platform domain has the name, or if its removal from the DNS is not published."""
+    """Raise `SubdomainUnavailable` if a row or a platform domain has the name, or if its removal from the DNS
+    is not published.
+    """
     platform_domain, fqdn = requested.platform_domain, requested.fqdn
     if platform_domain_store.has_platform_domain_at_or_below(tx, fqdn):
         raise unavailable("reserved", owned=False)
@@ -164,7 +176,9 @@ def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
 
 
 def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if the zone may have a former holder's delegation, because a rebuilt zone is not checked yet or its repair has stopped."""
+    """True if the zone may have a former holder's delegation, because a rebuilt zone is not checked yet or
+    its repair has stopped.
+    """
     if not platform_domain.primary:
         return False
     state = zone_state_store.find_zone_state(tx, platform_domain.id)
@@ -173,7 +187,10 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
 
 
 def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name. The name's holder could answer queries for the whole zone."""
+    """True if a nameserver of the zone is at or below a name.
+
+    The name's holder could answer queries for the whole zone.
+    """
     hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
@@ -181,19 +198,28 @@ def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
 def unavailable(
     reason: str, *, owned: bool, restorable: bool = False, fqdn: str = ""
 ) -> SubdomainUnavailable:
-    """Return the refusal for a reason. `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore the name."""
+    """Return the refusal for a reason.
+
+    `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore the name.
+    """
     messages = {
         "reserved": "This name is reserved. Choose another name.",
-        "mixed_scripts": "This name mixes letters of several scripts, so it could be mistaken for another name. Use letters of one script.",
-        "look_alike": "This name looks too similar to a registered or reserved name here. Choose another name.",
-        "depended_on": "Names of other users have nameservers at or below this name, so it is reserved. Choose another name.",
+        "mixed_scripts": "This name mixes letters of several scripts, so it "
+        "could be mistaken for another name. Use "
+        "letters of one script.",
+        "look_alike": "This name looks too similar to a registered or "
+        "reserved name here. Choose another name.",
+        "depended_on": "Names of other users have nameservers at or below "
+        "this name, so it is reserved. Choose "
+        "another name.",
         "taken": f"You hold this name already. To change it, send PUT /subdomains/{fqdn}/nameservers."
         if owned
         else "This name is taken. Choose another name.",
         "in_trash": f"This name is in your trash. Send POST /subdomains/{fqdn}/restore to restore it."
         if restorable
         else "This name is in the trash and not free yet. Choose another name, or try again later.",
-        "cooling_off": "This name was purged recently and is not free yet. Choose another name, or try again later.",
+        "cooling_off": "This name was purged recently and is not free yet. "
+        "Choose another name, or try again later.",
     }
     # The API reports these as `reserved`: in each case the client must choose another name.
     shown_reason = "reserved" if reason in ("mixed_scripts", "look_alike", "depended_on") else reason
@@ -201,7 +227,9 @@ def unavailable(
 
 
 def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
-    """Serialize with other cross-zone changes if the name needs a look-alike check, because concurrent registrations don't see each other."""
+    """Serialize with other cross-zone changes if the name needs a look-alike check, because concurrent
+    registrations don't see each other.
+    """
     if requested.needs_look_alike_check:
         platform_domain_store.serialize_cross_zone_changes(tx)
 
@@ -209,7 +237,8 @@ def lock_zones_for_look_alikes(tx: Tx, requested: RequestedName) -> None:
 def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str) -> bool:
     """True if a label looks like a reserved label, or like the label of an unreleased name of another user.
 
-    Reserved are the labels reserved under all platform domains, the listed labels, and the labels of the zone's nameservers.
+    Reserved are the labels reserved under all platform domains, the listed labels, and the labels of the
+    zone's nameservers.
     """
     looks, domain = skeleton(label), platform_domain.domain
     if looks_reserved(looks):

@@ -18,14 +18,18 @@ from sublet.subdomains import store
 
 
 def registration_price(offer: Offer, listed: Label | None) -> int:
-    """Return the list price of a registration in credits: the label's own price (not in the mode `free`), or the offer's."""
+    """Return the list price of a registration in credits: the label's own price (not in the mode `free`), or
+    the offer's.
+    """
     if offer.mode != "free" and listed is not None and listed.price_credits is not None:
         return listed.price_credits
     return offer.price_credits
 
 
 def renewal_price(offer: Offer, own_price: int | None) -> int:
-    """Return the list price of a renewal in credits: the label's own renewal price (not in the mode `free`), or the offer's."""
+    """Return the list price of a renewal in credits: the label's own renewal price (not in the mode `free`),
+    or the offer's.
+    """
     return offer.renewal_price_credits if offer.mode == "free" or own_price is None else own_price
 
 
@@ -45,8 +49,8 @@ def check_payable(
 ) -> tuple[Coupon | None, list[FieldError]]:
     """Lock and return the coupon of a request, with the errors in `max_credits` and `coupon_code`.
 
-    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. Without a mode the price is unknown, so
-    `coupon_not_applicable` isn't reported.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. Without a mode the price
+    is unknown, so `coupon_not_applicable` isn't reported.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
@@ -85,7 +89,8 @@ def quote_and_check(
     """Return the quote of an operation, or raise if the operation may not be completed.
 
     Raises, in this order:
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see `quote.check_payment`.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see
+            `quote.check_payment`.
         SignInRequired: it costs credits, and the session's last sign-in is more than ten minutes ago.
         TokenRestricted: see `refuse_over_daily_credits`.
     """
@@ -110,7 +115,8 @@ def quote_and_check(
 def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
     """Raise `TokenRestricted` if a charge would exceed the token's `daily_credits` within 24 hours.
 
-    Charges by tokens that share the token's budget count too. Refunds don't count. The lock of the user serializes charges.
+    Charges by tokens that share the token's budget count too. Refunds don't count. The lock of the user
+    serializes charges.
     """
     limit = actor.restrictions.daily_credits
     if limit is None or price == 0 or actor.token_id is None:
@@ -118,7 +124,8 @@ def refuse_over_daily_credits(tx: Tx, actor: Actor, price: int) -> None:
     spent = credit_store.sum_charges(tx, actor.token_id, tx.now - DAY)
     if spent + price > limit:
         raise TokenRestricted(
-            f"This costs {counted(price, 'credit')}. This token may spend {limit:,} within 24 hours, of which {spent:,} are spent. "
+            f"This costs {counted(price, 'credit')}. This token may spend {limit:,} within 24 hours, of "
+            f"which {spent:,} are spent. "
             "Wait, or use another token.",
             details={"restriction": "daily_credits", "daily_credits": limit, "spent_credits": spent},
         )
@@ -151,7 +158,8 @@ def charge(
                 kind="charge",
                 credits=-quote.price,
                 reference=charge_reference(quote.action, subdomain_id, starts_at),
-                description=f"{description} of {quote.fqdn} ({quote.registration_mode}, {counted(quote.period_days, 'day')})",
+                description=f"{description} of {quote.fqdn} ({quote.registration_mode}, "
+                f"{counted(quote.period_days, 'day')})",
                 subdomain_id=subdomain_id,
                 subdomain=quote.fqdn,
                 token_id=actor.token_id,

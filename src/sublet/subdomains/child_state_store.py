@@ -1,4 +1,6 @@
-"""The SQL of automatic DS and CSYNC: the states of names whose zones requested a change, or whose users changed a setting."""
+"""The SQL of automatic DS and CSYNC: the states of names whose zones requested a change, or whose users
+changed a setting.
+"""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -55,9 +57,10 @@ csync_states = Table(
 class AutomaticDs:
     """A name's automatic DS state. The defaults are the state of a name without a row.
 
-    `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look for the name's first DS records,
-    because the user turned bootstrapping off or removed the DS records. `signed_at` is the inception of the last followed request's
-    signature. `refusal` and `message` are the code and sentence of a current refusal, `refused_since` its start.
+    `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look
+    for the name's first DS records, because the user turned bootstrapping off or removed the DS records.
+    `signed_at` is the inception of the last followed request's signature. `refusal` and `message` are the
+    code and sentence of a current refusal, `refused_since` its start.
 
     The other four are set while the name waits for its first DS records (RFC 8078, section 3.3): the digest
     of the CDS and CDNSKEY records, the name's generation, when the wait began, and when a check last found
@@ -87,8 +90,9 @@ class AutomaticDs:
 class CsyncState:
     """A name's CSYNC state. The defaults are the state of a name without a row.
 
-    `serial` is that of the zone whose CSYNC record was followed last, None after the user changed the delegation. `signed_at` is the inception
-    of the oldest signature of the followed records. The other fields are as in `AutomaticDs`.
+    `serial` is that of the zone whose CSYNC record was followed last, None after the user changed the
+    delegation. `signed_at` is the inception of the oldest signature of the followed records. The other fields
+    are as in `AutomaticDs`.
     """
 
     subdomain_id: int
@@ -157,7 +161,9 @@ _STATES = Prepared(
 
 
 def find_child_states(tx: Tx, subdomain_id: int) -> ChildStates:
-    """Return a name's states of automatic DS and CSYNC, and its platform domain's policies, by one statement."""
+    """Return a name's states of automatic DS and CSYNC, and its platform domain's
+    policies, by one statement.
+    """
     row = _STATES.one_or_none(tx, of=subdomain_id)
     assert row is not None  # noqa: S101 - rows of names are never deleted
     of_ds, of_csync, policies = row[:_SIZE], row[_SIZE:-5], row[-5:]

@@ -1,4 +1,6 @@
-"""The SQL of delegations and of the nameserver index, which finds the names with nameservers at or below another name."""
+"""The SQL of delegations and of the nameserver index, which finds the names with nameservers at or below
+another name.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,11 +47,12 @@ nameserver_hosts = Table(
     PrimaryKeyConstraint("subdomain_id", "host_key"),
     Index("ix_nameserver_hosts_host_key", "host_key"),
 )
-"""The nameserver index: the nameservers of each name by `owner_key`, except nameservers at or below the name itself.
+"""The nameserver index: the nameservers of each name by `owner_key`, except nameservers at or below the name
+itself.
 
-The row of a removed nameserver stays until the removal is published. `dropped_generation` is the name's first generation without the
-nameserver. `told` is the stage of the last warning about the nameserver, `told_since` the start of the enclosing name's time in the trash
-at that warning (`dependents`).
+The row of a removed nameserver stays until the removal is published. `dropped_generation` is the name's first
+generation without the nameserver. `told` is the stage of the last warning about the nameserver, `told_since`
+the start of the enclosing name's time in the trash at that warning (`dependents`).
 """
 
 _HOSTS = nameserver_hosts.c
@@ -67,7 +70,8 @@ _DELETED = Prepared(
 _DROPPED = Prepared(
     update(nameserver_hosts)
     .where(_OF & _HOSTS.host_key.in_(bindparam("keys", expanding=True)) & _HOSTS.dropped_generation.is_(None))
-    # The database reads the generation here, because another transaction may have increased it since the caller read the row.
+    # The database reads the generation here, because another transaction may have increased it since the
+    # caller read the row.
     .values(
         dropped_generation=select(subdomains.c.generation)
         .where(subdomains.c.id == bindparam("changed"))
@@ -78,7 +82,9 @@ _ALL_DELETED = Prepared(delete(nameserver_hosts).where(_OF))
 
 
 def host_keys(fqdn: str, delegation: Delegation) -> list[str]:
-    """Return the `owner_key` of each nameserver that is not at or below the name itself, in the delegation's order."""
+    """Return the `owner_key` of each nameserver that is not at or below the name itself, in the delegation's
+    order.
+    """
     return [owner_key(host) for host in delegation.nameservers if not is_at_or_below(host, fqdn)]
 
 
@@ -184,7 +190,8 @@ def list_dependents(tx: Tx, name: str, limit: int) -> list[Dependent]:
 
 
 def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) -> list[Dependent]:
-    """Return the names with a nameserver at or below this name whose holders were not warned about this stage yet.
+    """Return the names with a nameserver at or below this name whose holders were not warned about this stage
+    yet.
 
     `stage` and `since` are the result of `nameserver_notices.warning_stage`.
     """
@@ -200,7 +207,9 @@ _WARNED = Prepared(
 
 
 def mark_warned(tx: Tx, subdomain_id: int, name: str, stage: int, since: datetime) -> None:
-    """Store that the holder of a subdomain was warned about the subdomain's nameservers at or below `name`."""
+    """Store that the holder of a subdomain was warned about the subdomain's
+    nameservers at or below `name`.
+    """
     _WARNED.run(tx, of=subdomain_id, **key_range(owner_key(name)), stage=stage, since=since)
 
 
@@ -213,12 +222,15 @@ OF_OTHERS = (
         & (_IS_CURRENT | (_HOSTS.dropped_generation > subdomains.c.published_generation))
     )
 )
-"""A query for other users' names with nameservers at or below a name, including removed nameservers that the DNS may still have."""
+"""A query for other users' names with nameservers at or below a name, including removed nameservers that the
+DNS may still have.
+"""
 _ANY_OF_OTHERS = Prepared(OF_OTHERS.limit(1))
 
 
 def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
-    """True if names have nameservers at or below this name, including removed nameservers that the DNS may still have.
+    """True if names have nameservers at or below this name, including removed nameservers that the DNS may
+    still have.
 
     Names of the user `besides_user_id` don't count.
     """
@@ -226,7 +238,9 @@ def has_dependents(tx: Tx, name: str, *, besides_user_id: int = 0) -> bool:
 
 
 def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield the subdomain's id and the owner key of each nameserver in the index, without removed nameservers."""
+    """Yield the subdomain's id and the owner key of each nameserver in the index, without removed
+    nameservers.
+    """
     query = select(_HOSTS.subdomain_id, _HOSTS.host_key).where(_IS_CURRENT)
     query = query.order_by(_HOSTS.subdomain_id, _HOSTS.host_key).execution_options(**STREAMED)
     for row in tx.connection.execute(query):
@@ -234,7 +248,9 @@ def stream_hosts(tx: Tx) -> Iterator[tuple[int, str]]:
 
 
 def stream_hosts_below(tx: Tx, domain: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the subdomain's id and fqdn, and the nameserver's owner key, of each nameserver below a domain."""
+    """Yield the subdomain's id and fqdn, and the nameserver's owner key, of each
+    nameserver below a domain.
+    """
     query = select(_HOSTS.subdomain_id, subdomains.c.fqdn, _HOSTS.host_key).select_from(_JOINED)
     query = query.where(_AT_OR_BELOW & (_HOSTS.host_key != bindparam("at")) & _IS_CURRENT)
     query = query.order_by(_HOSTS.host_key, _HOSTS.subdomain_id).execution_options(**STREAMED)
@@ -265,7 +281,9 @@ _LOCK_STANDING = Prepared(_STANDING.with_for_update(read=True, key_share=True))
 
 
 class Standing(NamedTuple):
-    """The number of a user's free names outside the trash, and whether anything blocks a name for the user."""
+    """The number of a user's free names outside the trash, and whether anything
+    blocks a name for the user.
+    """
 
     free_count: int
     is_blocked: bool
@@ -276,12 +294,14 @@ def find_standing(
 ) -> Standing:
     """Return a user's standing for a registration, by one query, because most names are free.
 
-    Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a record at or below the name; a
-    nameserver of another user's name at or below the name. `is_locking` keeps the platform domain from being
-    removed or closed, or from getting a record of the operator, until the transaction ends.
+    Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a
+    record at or below the name; a nameserver of another user's name at or below the name. `is_locking` keeps
+    the platform domain from being removed or closed, or from getting a record of the operator, until the
+    transaction ends.
 
     Raises:
-        Outdated: the platform domain was changed so since it was read. The operator's records change its serial.
+        Outdated: the platform domain was changed so since it was read. The operator's records change its
+            serial.
     """
     query = _LOCK_STANDING if is_locking else _FIND_STANDING
     row = query.one_or_none(

@@ -19,11 +19,14 @@ from sublet.subdomains.transfers.end import end_transfers_of_names
 
 
 def delete(tx: Tx, actor: Actor, identifier: str) -> Outcome:
-    """Move a name to the trash. The name leaves the account and the zone, and can be restored until the purge.
+    """Move a name to the trash.
+
+    The name leaves the account and the zone, and can be restored until the purge.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash already.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash already.
         SubdomainSuspended: the operator suspended the name.
     """
     lock_holder(tx, actor)

@@ -1,11 +1,13 @@
-"""Warn the holders of names with nameservers at or below a name in the trash, and remove these nameservers after the purge.
+"""Warn the holders of names with nameservers at or below a name in the trash, and remove these nameservers
+after the purge.
 
-The name in the trash is the enclosing name. Its dependents are the names with nameservers at or below it. Before the purge of the enclosing
-name, the sweep warns the dependents' holders. After the purge the sweep removes these nameservers, and only then releases the enclosing
-name, as registries do with host objects (RFC 9874).
+The name in the trash is the enclosing name. Its dependents are the names with nameservers at or below it.
+Before the purge of the enclosing name, the sweep warns the dependents' holders. After the purge the sweep
+removes these nameservers, and only then releases the enclosing name, as registries do with host objects (RFC
+9874).
 
-Level-triggered, like the sweep: each call handles a limited number of the dependents that remain in the nameserver index
-(`delegation_store`). The enclosing name stays due until none remains.
+Level-triggered, like the sweep: each call handles a limited number of the dependents that remain in the
+nameserver index (`delegation_store`). The enclosing name stays due until none remains.
 """
 
 from collections import Counter
@@ -40,7 +42,9 @@ class NameWithUser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The outcome of `change_each`: the number of changes by kind, and the id and error of each failed name."""
+    """The outcome of `change_each`: the number of changes by kind, and the id and
+    error of each failed name.
+    """
 
     done: Counter[str]
     faults: tuple[tuple[int, Exception], ...]
@@ -49,7 +53,8 @@ class ChangeResult:
 def change_each(
     tx: Tx, names: Sequence[NameWithUser], change: Callable[[Tx, User, Subdomain], Iterable[str]]
 ) -> ChangeResult:
-    """Call `change` for each of these names under a savepoint, so that a name that fails doesn't stop the others.
+    """Call `change` for each of these names under a savepoint, so that a name that fails doesn't stop the
+    others.
 
     `change` gets the stored user and name, and returns the kinds of changes that it made.
     """
@@ -73,9 +78,12 @@ def change_each(
 
 
 def handle_dependents(tx: Tx, enclosing_id: int, limit: int) -> ChangeResult | None:
-    """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers. Return None if no dependents remain.
+    """Warn the holders of up to `limit` dependents of a name, or remove the dependents' nameservers.
 
-    `nameservers.refuse_unregistered` refuses nameservers below a purged name, so removed nameservers stay removed.
+    Return None if no dependents remain.
+
+    `nameservers.refuse_unregistered` refuses nameservers below a purged name, so removed nameservers stay
+    removed.
     """
     enclosing = store.find_subdomain(tx, enclosing_id)
     dependents = _list_dependents(tx, enclosing, limit) if enclosing is not None else []
@@ -112,7 +120,10 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts:
     mail_id = None
     if user.reminders:
         message = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
-        reference = f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{since:%Y%m%dT%H%M%S.%fZ}"
+        moment = f"{since:%Y%m%dT%H%M%S.%fZ}"
+        reference = (
+            f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{moment}"
+        )
         mail_id = enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     after = {"nameservers": hosts, "below": enclosing.fqdn, "stage": number, "mail_id": mail_id}
     audit.record(tx, SYSTEM, NOTICE, subdomain.id, after=after)

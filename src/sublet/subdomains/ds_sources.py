@@ -18,7 +18,10 @@ CHANGES_OF_DS = (*DELEGATION_CHANGES, FOLLOWED)
 
 @dataclass(frozen=True, slots=True)
 class SourcedDs:
-    """A DS record with its source (one of `SOURCES`) and start. Both are None if no audit event has the record."""
+    """A DS record with its source (one of `SOURCES`) and start.
+
+    Both are None if no audit event has the record.
+    """
 
     record: DsRecord
     source: str | None
@@ -26,7 +29,10 @@ class SourcedDs:
 
 
 def ds_sources(records: Sequence[DsRecord], events: Sequence[AuditEvent]) -> list[SourcedDs]:
-    """Return a name's DS records with their sources. `events` are the name's audit events with `CHANGES_OF_DS`, oldest first."""
+    """Return a name's DS records with their sources.
+
+    `events` are the name's audit events with `CHANGES_OF_DS`, oldest first.
+    """
     found: dict[DsRecord, tuple[str, datetime]] = {}
     for event in events:
         after = _records(event.after)
@@ -36,7 +42,10 @@ def ds_sources(records: Sequence[DsRecord], events: Sequence[AuditEvent]) -> lis
 
 
 def last_change_by_hand(events: Sequence[AuditEvent]) -> datetime | None:
-    """Return when the user or the operator last changed the DS records of a registered name; None if never. `events` are as in `ds_sources`."""
+    """Return when the user or the operator last changed the DS records of a registered name; None if never.
+
+    `events` are as in `ds_sources`.
+    """
     changed_at: datetime | None = None
     known: set[DsRecord] | None = None
     for event in events:

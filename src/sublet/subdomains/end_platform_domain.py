@@ -1,7 +1,8 @@
-"""Close a platform domain at a date, or withdraw the date, and remove one that has no names (`sublet domain remove`).
+"""Close a platform domain at a date, or withdraw the date, and remove one that has no names (`sublet domain
+remove`).
 
-Until the date, names stay even after their expiry, but no name can be registered or renewed. On the date the sweep moves all names to the
-trash (docs/spec-choices.md, "A platform domain that closes").
+Until the date, names stay even after their expiry, but no name can be registered or renewed. On the date the
+sweep moves all names to the trash (docs/spec-choices.md, "A platform domain that closes").
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ def close_platform_domain(
 ) -> tuple[PlatformDomain, int]:
     """Set or change the date until which a platform domain's names are kept, and mail each holder.
 
-    Return the platform domain and the number of mails. The sweep recomputes the dates of the names, in batches.
+    Return the platform domain and the number of mails. The sweep recomputes the dates of the names, in
+    batches.
 
     Raises, in this order:
         NotFound: there is no such platform domain.
@@ -54,8 +56,10 @@ def close_platform_domain(
     paid = store.find_paid_names_after(tx, found.id, names_until)
     if paid is not None and not force:
         raise Conflict(
-            f"{found.domain} has {counted(paid.count, 'name')} paid for beyond {names_until:%Y-%m-%d}, the last until "
-            f"{paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the remaining terms with `sublet credits refund`."
+            f"{found.domain} has {counted(paid.count, 'name')} paid for beyond {names_until:%Y-%m-%d}, the "
+            "last until "
+            f"{paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the remaining "
+            "terms with `sublet credits refund`."
         )
     return _set_date_and_mail_holders(tx, actor, found, names_until)
 
@@ -63,12 +67,14 @@ def close_platform_domain(
 def keep_platform_domain(
     tx: Tx, actor: Actor, identifier: str, *, force: bool = False
 ) -> tuple[PlatformDomain, int]:
-    """Withdraw the date at which a platform domain closes, and mail each holder. Return the platform domain and the number of mails.
+    """Withdraw the date at which a platform domain closes, and mail each holder.
+
+    Return the platform domain and the number of mails.
 
     Raises, in this order:
         NotFound: there is no such platform domain.
-        Conflict: the platform domain has closed; it has no closing date; names would move to the trash at once, because their grace period
-            is over, and `force` is false.
+        Conflict: the platform domain has closed; it has no closing date; names would move to the trash at
+            once, because their grace period is over, and `force` is false.
     """
     found = _lock_open(tx, identifier)
     if found.names_until is None:
@@ -124,15 +130,18 @@ def _as_value(names_until: datetime | None) -> dict[str, str | None]:
 
 
 def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool = False) -> PlatformDomain:
-    """Remove a platform domain with its offers, grants, labels, patterns, adopted records and zone state. Retire its coupons.
+    """Remove a platform domain with its offers, grants, labels, patterns, adopted records and zone state.
+
+    Retire its coupons.
 
     The audit, the ledger and the rows of released names stay. The same domain can be added again.
 
     Raises, in this order:
         NotFound: there is no such platform domain.
         Conflict: the platform domain accepts registrations.
-        Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of another zone are at or below it; names
-            under other platform domains have nameservers at or below it, and `force` is false.
+        Conflict: the platform domain has unreleased names, or platform domains below it; nameservers of
+            another zone are at or below it; names under other platform domains have nameservers at or below
+            it, and `force` is false.
 
     Not checked: the zone on a primary, and its delegation in the parent zone.
     """
@@ -159,17 +168,22 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
 
 
 def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
-    """Yield a sentence for each reason why a platform domain can't be removed. The sentence says what to do."""
+    """Yield a sentence for each reason why a platform domain can't be removed.
+
+    The sentence says what to do.
+    """
     domain = found.domain
     live, in_trash, cooling_off = store.count_unreleased(tx, found.id)
     if live:
         yield (
-            f"It has {counted(live, 'live name')}: close it at a date with `--names-until DATE`, or ask the holders to delete their names. "
+            f"It has {counted(live, 'live name')}: close it at a date with `--names-until DATE`, or ask "
+            "the holders to delete their names. "
             "A suspended name stays until it is unsuspended."
         )
     if in_trash or cooling_off:
         yield (
-            f"It has {counted(in_trash, 'name')} in the trash and {cooling_off} cooling off: wait until they are released, or purge them "
+            f"It has {counted(in_trash, 'name')} in the trash and {cooling_off} cooling off: wait until "
+            "they are released, or purge them "
             "(`sublet subdomain purge NAME --release`)."
         )
     others = [each for each in platform_domain_store.list_platform_domains(tx) if each.id != found.id]
@@ -183,7 +197,8 @@ def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
         yield f"Nameservers of {', '.join(served)} are inside it: give these zones other nameservers first."
     if not force and delegation_store.has_dependents(tx, domain):
         yield (
-            "Names under other platform domains have nameservers at or below it: ask the holders to change the nameservers, or give --force."
+            "Names under other platform domains have nameservers at or below it: ask the holders to change "
+            "the nameservers, or give --force."
         )
 
 

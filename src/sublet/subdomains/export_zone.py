@@ -16,10 +16,11 @@ from sublet.subdomains.view_zone import apex_of, dsync_records, serial_of
 
 
 def export_zone(tx: Tx, platform_domain: PlatformDomain, addresses: Sequence[str] = ()) -> Iterator[Record]:
-    """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted records, registered names.
+    """Yield the records that the built-in name server serves: SOA first, then apex, zone cuts, adopted
+    records, registered names.
 
-    `addresses` are the public addresses of the name server itself. Adopted records at or below a registered name in the DNS are left out. Large zones are
-    streamed.
+    `addresses` are the public addresses of the name server itself. Adopted records at or below a registered
+    name in the DNS are left out. Large zones are streamed.
     """
     apex = apex_of(platform_domain, serial_of(tx, platform_domain), addresses)
     children = _children(tx, platform_domain)
@@ -57,8 +58,8 @@ def _cuts_and_addresses(
 ) -> list[Record]:
     """Return the delegations of the `children`, and the address records of the nameservers inside the zone.
 
-    `hosts` are the nameservers of the zone and of the children. All addresses of a host get the lowest TTL (RFC 2181, section 5.2), as in the
-    responses of the built-in name server.
+    `hosts` are the nameservers of the zone and of the children. All addresses of a host get the lowest TTL
+    (RFC 2181, section 5.2), as in the responses of the built-in name server.
     """
     found = {each for child in children for records in zone_cut(child).values() for each in records}
     for zone in (platform_domain, *(child for child in children if not child.primary)):

@@ -21,17 +21,20 @@ S = TypeVar("S", bound=ShownSubdomain)
 def not_found() -> SubdomainNotFound:
     """Return the refusal for a missing or purged name.
 
-    Names of other users, and names that the token is not for, get the same refusal, so that it reveals nothing about them.
+    Names of other users, and names that the token is not for, get the same refusal, so that it reveals
+    nothing about them.
     """
     return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
 
 
 def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Return the user's live subdomain with this id or name (in any case, with or without the final dot, in U-labels or A-labels).
+    """Return the user's live subdomain with this id or name (in any case, with or without the final dot, in
+    U-labels or A-labels).
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash. If it is in the trash, the
-            message says how to restore it, and `details` has `in_trash` and `restorable_until` (None while the name is suspended).
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash. If it is in the trash, the message says how to restore it, and `details` has `in_trash` and
+            `restorable_until` (None while the name is suspended).
     """
     return _require_live(_lookup(tx, actor, identifier), tx.now)
 
@@ -44,7 +47,10 @@ def list_in_account(tx: Tx, actor: Actor, fqdns: Iterable[str]) -> list[Subdomai
 
 
 async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:
-    """Return the user's live subdomain with this id or name, or raise the errors of `find_in_account`. Runs on the event loop."""
+    """Return the user's live subdomain with this id or name, or raise the errors of `find_in_account`.
+
+    Runs on the event loop.
+    """
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
@@ -62,7 +68,8 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended. Open a ticket to ask for a review."
             if is_suspended
-            else f"This subdomain is in the trash. Send POST /subdomains/{subdomain.fqdn}/restore to restore it.",
+            else f"This subdomain is in the trash. Send POST /subdomains/{subdomain.fqdn}/restore to "
+            "restore it.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
     return subdomain
@@ -72,7 +79,8 @@ def find_in_account_or_trash(tx: Tx, actor: Actor, identifier: str) -> Subdomain
     """Return the user's subdomain, live or in the trash.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash
+            is over.
     """
     subdomain = _lookup(tx, actor, identifier)
     if subdomain is None or is_gone(subdomain, tx.now):
@@ -127,7 +135,8 @@ def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()
     subdomain = find_for_operator(tx, identifier)
     while True:
         locked = account_store.lock_users(tx, {subdomain.user_id, *other_users})
-        # Read again: the transaction that held the lock before may have changed the name, or moved it to another user.
+        # Read again: the transaction that held the lock before may have changed the name, or moved it to
+        # another user.
         subdomain = find_for_operator(tx, identifier)
         if subdomain.user_id in locked:
             return subdomain

@@ -1,7 +1,9 @@
-"""The life cycle of a name: its states, and the verbs that each state allows. States are derived from the row and the clock, not stored.
+"""The life cycle of a name: its states, and the verbs that each state allows.
 
-A name has the first of these states that applies: trashed, suspended, expired, failed, provisioning, inactive, active
-(docs/spec-choices.md, "Subdomain states"). Purged and released names have no state.
+States are derived from the row and the clock, not stored.
+
+A name has the first of these states that applies: trashed, suspended, expired, failed, provisioning,
+inactive, active (docs/spec-choices.md, "Subdomain states"). Purged and released names have no state.
 """
 
 from datetime import datetime, timedelta
@@ -22,7 +24,9 @@ STATUS_LABELS: dict[str, str] = {
 }
 
 RENEWAL_REST = timedelta(days=1)
-"""The minimum time between two renewals, so that a request that is repeated after a lost answer isn't charged twice."""
+"""The minimum time between two renewals, so that a request that is repeated after a lost answer isn't charged
+twice.
+"""
 
 AUTO_RENEW_REST = timedelta(days=1)
 """The pause between two attempts of automatic renewal. In the pause the user may buy credits."""
@@ -97,7 +101,10 @@ def has_records(subdomain: DnsState) -> bool:
 
 
 def quota_allows(mode: str, *, quota_left: bool) -> bool:
-    """True if the free quota allows one more name in this mode. The quota limits only names in the mode `free`."""
+    """True if the free quota allows one more name in this mode.
+
+    The quota limits only names in the mode `free`.
+    """
     return quota_left or mode != "free"
 
 
@@ -111,7 +118,10 @@ def provisioning_status(subdomain: ShownSubdomain) -> str:
 
 
 def is_published(subdomain: ShownSubdomain | NameForZoneCheck) -> bool:
-    """True if the last change of a name is published. Also true for a name that never had nameservers or records."""
+    """True if the last change of a name is published.
+
+    Also true for a name that never had nameservers or records.
+    """
     return subdomain.generation == subdomain.published_generation
 
 
@@ -126,7 +136,8 @@ def is_delegated(subdomain: DnsState) -> bool:
 
 
 def is_in_dns(subdomain: DnsState) -> bool:
-    """True if the zone should have records of a name: it has nameservers or records, and is neither in the trash nor suspended.
+    """True if the zone should have records of a name: it has nameservers or records, and is neither in the
+    trash nor suspended.
 
     An expired name stays in the DNS until it moves to the trash.
     """
@@ -139,12 +150,17 @@ def is_in_dns(subdomain: DnsState) -> bool:
 
 
 def desired_records(subdomain: DnsContent, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records that the zone should have for a name: none unless `is_in_dns`. `ttl_seconds` is the TTL of delegations."""
+    """Return the records that the zone should have for a name: none unless `is_in_dns`.
+
+    `ttl_seconds` is the TTL of delegations.
+    """
     return stored_records(subdomain, ttl_seconds) if is_in_dns(subdomain) else ()
 
 
 def stored_records(subdomain: DnsContent, ttl_seconds: int) -> tuple[Record, ...]:
-    """Return the records of a name's stored delegation, or its stored records, whether or not they should be in the DNS."""
+    """Return the records of a name's stored delegation, or its stored records, whether or not they should be
+    in the DNS.
+    """
     if has_nameserver(subdomain):
         return delegation_records(subdomain.fqdn, subdomain.delegation, ttl_seconds)
     return records_of_sets(subdomain.fqdn, subdomain.records)
@@ -156,9 +172,11 @@ def is_renewed_by_operator(subdomain: ShownSubdomain) -> bool:
 
 
 def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
-    """Return when renewal opens: `renewal_window_days` (at most a term) before the expiry, but at least a day after the last renewal.
+    """Return when renewal opens: `renewal_window_days` (at most a term) before the expiry, but at least a day
+    after the last renewal.
 
-    Without these limits, a request that a client repeats could be charged twice. None if only the operator renews the name.
+    Without these limits, a request that a client repeats could be charged twice. None if only the operator
+    renews the name.
     """
     if is_renewed_by_operator(subdomain):
         return None
@@ -175,16 +193,21 @@ def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspende
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if the renewal window is open, and the platform domain doesn't close. Not checked: the name's state."""
+    """True if the renewal window is open, and the platform domain doesn't close.
+
+    Not checked: the name's state.
+    """
     opens_at = renewal_opens_at(subdomain)
     return subdomain.names_until is None and opens_at is not None and opens_at <= now
 
 
 def auto_renew_at(subdomain: Subdomain) -> datetime | None:
-    """Return the time of the next automatic renewal: when renewal opens, or a day after the last attempt since then.
+    """Return the time of the next automatic renewal: when renewal opens, or a day after the last attempt
+    since then.
 
-    The last attempt is at the end of the grace period, before the name moves to the trash. None if automatic renewal is off, the name is in
-    the trash or suspended, or the platform domain closes. A time in the past means now.
+    The last attempt is at the end of the grace period, before the name moves to the trash. None if automatic
+    renewal is off, the name is in the trash or suspended, or the platform domain closes. A time in the past
+    means now.
     """
     if subdomain.auto_renew_max_credits is None or subdomain.names_until is not None:
         return None
@@ -199,7 +222,10 @@ def auto_renew_at(subdomain: Subdomain) -> datetime | None:
 
 
 def is_restorable(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if a name is in the trash, and suspended or before the end of its time there. Not checked: the other conditions of `restore`."""
+    """True if a name is in the trash, and suspended or before the end of its time there.
+
+    Not checked: the other conditions of `restore`.
+    """
     if subdomain.trashed_at is None or subdomain.purged_at is not None:
         return False
     until = restorable_until(subdomain)
@@ -213,7 +239,10 @@ def closing_allows_restore(subdomain: ShownSubdomain, now: datetime) -> bool:
 
 
 def is_gone(subdomain: ShownSubdomain, now: datetime) -> bool:
-    """True if a name was purged, or its time in the trash is over. Such a name isn't shown to its user any more."""
+    """True if a name was purged, or its time in the trash is over.
+
+    Such a name isn't shown to its user any more.
+    """
     return subdomain.trashed_at is not None and not is_restorable(subdomain, now)
 
 
@@ -237,31 +266,42 @@ def is_grace_over(subdomain: Subdomain, now: datetime) -> bool:
 
 
 def _end_of_grace(subdomain: Subdomain) -> datetime:
-    """Return the end of the grace period, or the closing date of a platform domain that closes, because its names can't be renewed."""
+    """Return the end of the grace period, or the closing date of a platform domain that closes, because its
+    names can't be renewed.
+    """
     if subdomain.names_until is not None:
         return subdomain.names_until
     return effective_start(subdomain, subdomain.expires_at) + timedelta(days=subdomain.grace_days)
 
 
 def cooling_off_ends_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a purged name can be registered again. None if the name was not purged, or is released already."""
+    """Return when a purged name can be registered again.
+
+    None if the name was not purged, or is released already.
+    """
     if subdomain.purged_at is None or subdomain.released_at is not None:
         return None
     return subdomain.purged_at + timedelta(days=subdomain.cooling_off_days)
 
 
 def lost_at(subdomain: Subdomain) -> datetime | None:
-    """Return when a live name moves to the trash, or when a name in the trash is purged. None if neither is planned."""
+    """Return when a live name moves to the trash, or when a name in the trash is purged.
+
+    None if neither is planned.
+    """
     return grace_ends_at(subdomain) or restorable_until(subdomain)
 
 
 def effective_start(subdomain: ShownSubdomain, start: datetime) -> datetime:
-    """Return the start of a grace period or time in the trash: `start`, or the end of a later suspension, in which the user couldn't act."""
+    """Return the start of a grace period or time in the trash: `start`, or the end of a later suspension, in
+    which the user couldn't act.
+    """
     return start if subdomain.unsuspended_at is None else max(start, subdomain.unsuspended_at)
 
 
 def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) -> datetime:
-    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in the grace period lose no days.
+    """Return the start of a renewal's term: the old expiry, so that early renewals and renewals in the grace
+    period lose no days.
 
     If such a term would be over already, the term starts now, so that the user doesn't pay for the past.
     """
@@ -269,5 +309,7 @@ def next_term_start(subdomain: ShownSubdomain, now: datetime, period_days: int) 
 
 
 def term_end(start: datetime, period_days: int) -> datetime:
-    """Return the end of a term: whole days of 24 hours from its start, independent of leap days and time zones."""
+    """Return the end of a term: whole days of 24 hours from its start, independent of leap days and time
+    zones.
+    """
     return start + timedelta(days=period_days)

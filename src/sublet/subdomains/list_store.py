@@ -54,7 +54,10 @@ _OWN_PAGES = Pages(
 
 
 def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
-    """Return the pages of the live subdomains of a user (`owner_id`), newest first. None if the filters or the token exclude names."""
+    """Return the pages of the live subdomains of a user (`owner_id`), newest first.
+
+    None if the filters or the token exclude names.
+    """
     return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
 
 
@@ -82,7 +85,10 @@ def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:
-    """Return the newest names of a query. Python searches Unicode forms, because the database stores only A-labels."""
+    """Return the newest names of a query.
+
+    Python searches Unicode forms, because the database stores only A-labels.
+    """
     query = query.order_by(subdomains.c.created_at.desc(), subdomains.c.id.desc())
     text = search_text(wanted.q or "")
     if not needs_unicode(text):
@@ -127,7 +133,10 @@ def _conditions_without_clock(wanted: SubdomainFilter) -> Iterator[ColumnElement
 
 
 def _health_condition(state: str) -> ColumnElement[bool]:
-    """Return the condition for names with this state of health. Names that were never checked have the state unknown."""
+    """Return the condition for names with this state of health.
+
+    Names that were never checked have the state unknown.
+    """
     known = select(_HEALTH.c.subdomain_id).where(_HEALTH.c.subdomain_id == subdomains.c.id)
     if state == "unknown":
         return ~known.where(_HEALTH.c.state != "unknown").exists()
@@ -170,8 +179,8 @@ def _instants(
 ) -> ColumnElement[datetime]:
     """Return an SQL expression that maps each row's number of days to an instant.
 
-    SQLite and PostgreSQL differ in date arithmetic, so Python computes the instant of each number `in_use`. One CASE maps all of them, because
-    SQLite doesn't allow a thousand conditions.
+    SQLite and PostgreSQL differ in date arithmetic, so Python computes the instant of each number `in_use`.
+    One CASE maps all of them, because SQLite doesn't allow a thousand conditions.
     """
     of_days = {each: literal(instant(timedelta(days=each)), Instant()) for each in in_use}
     return case(of_days, value=days) if of_days else literal(None, Instant())

@@ -13,7 +13,9 @@ from sublet.subdomains.store import stream_held
 
 @dataclass(frozen=True, slots=True)
 class MatchingName:
-    """A name that is live or in the trash, its Unicode form, its user's address, and the patterns that match its label."""
+    """A name that is live or in the trash, its Unicode form, its user's address, and the patterns that match
+    its label.
+    """
 
     id: int
     fqdn: str
@@ -25,7 +27,9 @@ class MatchingName:
 def list_matching(
     tx: Tx, patterns: Sequence[str] | None = None, identifier: str | None = None
 ) -> list[MatchingName]:
-    """Return the names, live or in the trash, that match these patterns, or else the stored patterns. Reads all names.
+    """Return the names, live or in the trash, that match these patterns, or else the stored patterns.
+
+    Reads all names.
 
     `identifier` limits the result to a platform domain.
 

@@ -1,7 +1,7 @@
 """The milestones of a name, such as reminders, and the dates at which the sweep processes the name (rules).
 
-All dates are computed from the row and the days of its platform domain. `sweep/store.py` stores each milestone that was reached, once for
-each expiry or time in the trash.
+All dates are computed from the row and the days of its platform domain. `sweep/store.py` stores each
+milestone that was reached, once for each expiry or time in the trash.
 """
 
 from collections.abc import Collection
@@ -21,14 +21,20 @@ from sublet.subdomains.model import Subdomain
 REMINDER_DAYS = {"expires_in_30_days": 30, "expires_in_7_days": 7, "expires_in_1_day": 1}
 """The number of days before the expiry at which each reminder is sent."""
 TRASH_REMINDER = timedelta(days=7)
-"""The time between the reminder in the trash and the purge, unless half of the time in the trash is shorter."""
+"""The time between the reminder in the trash and the purge, unless half of the time in
+the trash is shorter.
+"""
 SHORT_TRASH = timedelta(days=2)
-"""The minimum time in the trash for a reminder. With less time, the mail about the move to the trash is recent enough."""
+"""The minimum time in the trash for a reminder. With less time, the mail about the move to the trash is
+recent enough.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """A milestone that is reached `at` an instant. `about` is the date that the milestone is for: the expiry, or the move to the trash.
+    """A milestone that is reached `at` an instant.
+
+    `about` is the date that the milestone is for: the expiry, or the move to the trash.
 
     `is_mailed` is True if the user gets a mail about the milestone.
     """
@@ -40,7 +46,9 @@ class Milestone:
 
 
 def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
-    """Return the milestones of a name's current state, oldest first. Suspended names and names under a closing platform domain have none.
+    """Return the milestones of a name's current state, oldest first.
+
+    Suspended names and names under a closing platform domain have none.
 
     Reminders with a date before the start of the term are left out.
     """
@@ -62,7 +70,10 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
 
 
 def trash_reminder_at(subdomain: Subdomain) -> datetime | None:
-    """Return when the user is reminded of the purge. None if the name isn't in the trash, or if its time there is less than `SHORT_TRASH`."""
+    """Return when the user is reminded of the purge.
+
+    None if the name isn't in the trash, or if its time there is less than `SHORT_TRASH`.
+    """
     if subdomain.trashed_at is None:
         return None
     until, since = restorable_until(subdomain), effective_start(subdomain, subdomain.trashed_at)
@@ -85,8 +96,8 @@ def reached(
 ) -> tuple[Milestone, ...]:
     """Return the milestones that are reached and not `done` (pairs of kind and about), oldest first.
 
-    If several milestones are reached at once, for example after an outage, only the last is mailed. If the user loses the name now, none is
-    mailed, because the mail about the loss follows.
+    If several milestones are reached at once, for example after an outage, only the last is mailed. If the
+    user loses the name now, none is mailed, because the mail about the loss follows.
     """
     found = [
         each
@@ -116,8 +127,8 @@ class SweepDates:
 def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
     """Return the dates to store after a change of a name's row or of its platform domain's days.
 
-    The name is due now if it has reached a milestone, because the milestone may not be stored yet. It is also due now if it is in the trash,
-    because other names may have nameservers below it.
+    The name is due now if it has reached a milestone, because the milestone may not be stored yet. It is also
+    due now if it is in the trash, because other names may have nameservers below it.
     """
     in_trash = subdomain.trashed_at is not None and subdomain.released_at is None
     if in_trash or reached(subdomain, (), now):
@@ -126,6 +137,8 @@ def dates_of(subdomain: Subdomain, now: datetime) -> SweepDates:
 
 
 def dates_after(subdomain: Subdomain, now: datetime, *others: datetime | None) -> SweepDates:
-    """Return the dates to store after the sweep has processed a name: due at its next milestone, or the first of `others` if earlier."""
+    """Return the dates to store after the sweep has processed a name: due at its next milestone, or the first
+    of `others` if earlier.
+    """
     due = (next_milestone_at(subdomain, now), *others)
     return SweepDates(min((each for each in due if each is not None), default=None), lost_at(subdomain))

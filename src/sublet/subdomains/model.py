@@ -39,7 +39,10 @@ class DnsContent(DnsState, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NameForZoneCheck:
-    """The fields of a subdomain that a check of its zone needs. It takes a third of the memory of a `Subdomain`."""
+    """The fields of a subdomain that a check of its zone needs.
+
+    It takes a third of the memory of a `Subdomain`.
+    """
 
     id: int
     fqdn: str
@@ -59,11 +62,13 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 
     A name has nameservers, or records, or neither. `record_count` is the number of its RRsets.
 
-    `generation` increases with each change that the DNS must follow. The change is published once `published_generation` equals it.
-    `provision_error` is the error of the last attempt to publish the current generation. `unsuspended_at` is the end of the last suspension.
-    `renewal_window_days`, `trash_days` and `names_until` come from the platform domain.
+    `generation` increases with each change that the DNS must follow. The change is published once
+    `published_generation` equals it. `provision_error` is the error of the last attempt to publish the
+    current generation. `unsuspended_at` is the end of the last suspension. `renewal_window_days`,
+    `trash_days` and `names_until` come from the platform domain.
 
-    A struct, because creating a frozen dataclass of this size takes 20 times as long, and a list has hundreds.
+    A struct, because creating a frozen dataclass of this size takes 20 times as long, and a list has
+    hundreds.
     """
 
     id: int
@@ -96,8 +101,8 @@ class ShownSubdomain(msgspec.Struct, frozen=True):
 class Subdomain(ShownSubdomain, frozen=True):
     """The row of a name, with the fields of its platform domain that the rules need.
 
-    A row with `released_at` no longer reserves its name. `auto_renew_max_credits` is the ceiling of an automatic renewal (None: off),
-    `auto_renew_tried_at` the time of the last attempt.
+    A row with `released_at` no longer reserves its name. `auto_renew_max_credits` is the ceiling of an
+    automatic renewal (None: off), `auto_renew_tried_at` the time of the last attempt.
     """
 
     user_id: int
@@ -120,7 +125,9 @@ class Subdomain(ShownSubdomain, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and the price."""
+    """A period for which a name was registered, renewed or restored (`action`) at `created_at`, and the
+    price.
+    """
 
     action: str
     ends_at: datetime
@@ -132,8 +139,8 @@ class Term:
 class TimelineEvent:
     """A dated event in the past or future of a name. `event` is one of `timeline.EVENTS`.
 
-    `by` is the kind of actor (user, operator, system), or None for an event without an actor. If the event added a term, `expires_at` is
-    the new expiry and `charged_credits` the price.
+    `by` is the kind of actor (user, operator, system), or None for an event without an actor. If the event
+    added a term, `expires_at` is the new expiry and `charged_credits` the price.
     """
 
     event: str
@@ -173,10 +180,11 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPermission:
-    """Allows a registration without price and quota, with a reserved label, or under a closed or hidden platform domain.
+    """Allows a registration without price and quota, with a reserved label, or under a closed or hidden
+    platform domain.
 
-    `user` is the address or id of the name's user, `mode` admin or a mode that the platform domain offers, `days` the first term (None: the
-    mode's).
+    `user` is the address or id of the name's user, `mode` admin or a mode that the platform domain offers,
+    `days` the first term (None: the mode's).
     """
 
     user: str
@@ -186,7 +194,10 @@ class OperatorPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered(Outcome):
-    """The outcome of a registration, with all that the API's answer needs without a further query. `warnings` are the `registry_warnings`."""
+    """The outcome of a registration, with all that the API's answer needs without a further query.
+
+    `warnings` are the `registry_warnings`.
+    """
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
@@ -195,7 +206,10 @@ class Registered(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class UpdateNameservers:
-    """The unchecked body of PUT /subdomains/{fqdn}/nameservers. None keeps the stored value, and an empty tuple removes it."""
+    """The unchecked body of PUT /subdomains/{fqdn}/nameservers.
+
+    None keeps the stored value, and an empty tuple removes it.
+    """
 
     nameservers: tuple[str, ...] | None = None
     glue: tuple[GlueEntry, ...] | None = None

@@ -41,13 +41,13 @@ def choose_mode(
 ) -> Offer | Refusal:
     """Return the offer for a registration, or the refusal, which the verb raises later.
 
-    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode with the name of the class.
-    `offers` are the current offers by mode. `withheld` are the modes that the user can't use yet, with the instant at which each becomes
-    usable.
+    Without a requested mode: free while the quota lasts, then plus; for premium and special labels, the mode
+    with the name of the class. `offers` are the current offers by mode. `withheld` are the modes that the
+    user can't use yet, with the instant at which each becomes usable.
 
     Refusals, in this order:
-        RegistrationModeNotAllowed: the mode is admin, doesn't fit the label's class, is not offered, or is withheld.
-        FreeQuotaExceeded: the mode is free, and the quota is used up.
+        RegistrationModeNotAllowed: the mode is admin, doesn't fit the label's class, is not offered, or is
+        withheld. FreeQuotaExceeded: the mode is free, and the quota is used up.
     """
     fitting = MODES_BY_CLASS[label_class]
     if requested is None:
@@ -84,7 +84,8 @@ def choose_mode(
 
 def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
     return RegistrationModeNotAllowed(
-        f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, or wait until then.",
+        f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, "
+        "or wait until then.",
         details={"available_at": until},
     )
 
@@ -92,13 +93,16 @@ def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
 def operator_offer(
     platform_domain_id: int, mode: str, offers: Mapping[str, Offer], days: int | None
 ) -> Offer | Refusal:
-    """Return an offer with prices of 0 for a registration by the operator, or the refusal. The label's class isn't checked.
+    """Return an offer with prices of 0 for a registration by the operator, or the refusal.
+
+    The label's class isn't checked.
 
     `mode` is admin or a mode that the platform domain offers. `days` replaces the length of the mode's term.
     """
     if mode != ADMIN and mode not in offers:
         return RegistrationModeNotAllowed(
-            f"This platform domain does not offer the mode {shown(mode)}. Give {' or '.join([ADMIN, *offers])}."
+            f"This platform domain does not offer the mode {shown(mode)}. Give "
+            f"{' or '.join([ADMIN, *offers])}."
         )
     period_days = offers[mode].period_days if mode in offers else PERIOD_DAYS
     return Offer(platform_domain_id, mode, 0, 0, period_days if days is None else days, None)

@@ -1,4 +1,5 @@
-"""Notices to the holders of names with nameservers at or below a name in the trash: stages, mails and audit actions (rules).
+"""Notices to the holders of names with nameservers at or below a name in the trash: stages, mails and audit
+actions (rules).
 
 The name in the trash is the `enclosing` name.
 """
@@ -15,7 +16,9 @@ from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
 IN_TRASH, ENDING = 1, 2
-"""The two stages of a name's time in the trash. `ENDING` begins with the reminder of the purge. Each stage has its own notice."""
+"""The two stages of a name's time in the trash. `ENDING` begins with the reminder of the purge. Each stage
+has its own notice.
+"""
 
 NOTICE = "subdomain.nameserver_notice"
 REMOVAL = "subdomain.remove_nameservers"
@@ -28,7 +31,10 @@ DELEGATION_CHANGES = ("subdomain.register", "subdomain.update_nameservers", REMO
 
 
 def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] | None:
-    """Return the current stage, and the start of the enclosing name's time in the trash. None if that name isn't in the trash, or is suspended."""
+    """Return the current stage, and the start of the enclosing name's time in the trash.
+
+    None if that name isn't in the trash, or is suspended.
+    """
     if enclosing.trashed_at is None or restorable_until(enclosing) is None:
         return None
     ends_soon_at = trash_reminder_at(enclosing)
@@ -70,10 +76,12 @@ def removal_mail(
     remaining = (
         f"{fqdn} has {counted(remaining_count, 'nameserver')} left."
         if remaining_count
-        else f"{fqdn} has no nameservers left and leaves the DNS. Its DS records were removed too. You still hold the name."
+        else f"{fqdn} has no nameservers left and leaves the DNS. Its DS records were removed too. You "
+        "still hold the name."
     )
     what = (
-        f"{', '.join(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because {enclosing} was purged "
+        f"{', '.join(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because "
+        f"{enclosing} was purged "
         f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
     )
     footer = "You get this mail because your name was changed."

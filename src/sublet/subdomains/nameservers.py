@@ -1,8 +1,10 @@
-"""Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and warnings.
+"""Check the nameservers of a name against the registry: cycles, nameservers at or below other names, and
+warnings.
 
-The holder of a name controls the addresses of all nameservers at or below the name. So a nameserver at or below another registrable name is
-enclosed by that name. Not enclosed are nameservers at or below the name that uses them, because these have glue (`dns/delegation.py`), and the
-operator's nameservers: at a platform domain, at a label that can't be registered, or at records that the registry didn't write.
+The holder of a name controls the addresses of all nameservers at or below the name. So a nameserver at or
+below another registrable name is enclosed by that name. Not enclosed are nameservers at or below the name
+that uses them, because these have glue (`dns/delegation.py`), and the operator's nameservers: at a platform
+domain, at a label that can't be registered, or at records that the registry didn't write.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -30,7 +32,9 @@ from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, re
 from sublet.subdomains.naming import registrable_name
 
 CHAIN_MAX = 1000
-"""The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted as no cycle."""
+"""The maximum number of steps in the search for a cycle. Each step is one query. A longer chain is accepted
+as no cycle.
+"""
 
 
 def platform_domains_above(tx: Tx, owner: str, nameservers: Iterable[str]) -> list[PlatformDomain]:
@@ -48,8 +52,8 @@ def cycle_errors(
 ) -> list[FieldError]:
     """Return an error if resolvers can find the nameservers of `owner` only through `owner` itself.
 
-    `above` is the result of `platform_domains_above`. If a cycle is possible, serialize with other cross-zone changes, because two concurrent
-    changes could each add one half of a cycle.
+    `above` is the result of `platform_domains_above`. If a cycle is possible, serialize with other cross-zone
+    changes, because two concurrent changes could each add one half of a cycle.
     """
     if not _can_be_in_cycle(owner, delegation, above):
         return []
@@ -77,7 +81,10 @@ def cycle_errors(
 
 
 def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[PlatformDomain]) -> bool:
-    """True if all nameservers are below platform domains and none is at or below the name itself. Otherwise a cycle is impossible."""
+    """True if all nameservers are below platform domains and none is at or below the name itself.
+
+    Otherwise a cycle is impossible.
+    """
     hosts = delegation.nameservers
     if not hosts or any(is_at_or_below(host, owner) for host in hosts):
         return False
@@ -86,7 +93,9 @@ def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[Platfor
 
 @dataclass(frozen=True, slots=True)
 class EnclosedNameserver:
-    """A nameserver at or below a registrable name, this name, and the name's unreleased row `holder` (None if the name is free)."""
+    """A nameserver at or below a registrable name, this name, and the name's unreleased row `holder` (None if
+    the name is free).
+    """
 
     host: str
     name: str
@@ -110,7 +119,10 @@ class EnclosedNameserver:
 
     @property
     def removal_at(self) -> datetime | None:
-        """The time when the name will be purged and the nameserver removed. None if the name is suspended or not in the trash."""
+        """The time when the name will be purged and the nameserver removed.
+
+        None if the name is suspended or not in the trash.
+        """
         return restorable_until(self.holder) if self.holder is not None else None
 
     @property
@@ -127,7 +139,10 @@ class EnclosedNameserver:
 def find_enclosed_nameservers(
     tx: Tx, owner: str, nameservers: Iterable[str], above: Sequence[PlatformDomain]
 ) -> list[EnclosedNameserver]:
-    """Return the nameservers of `owner` that are at or below another registrable name. `above` is the result of `platform_domains_above`."""
+    """Return the nameservers of `owner` that are at or below another registrable name.
+
+    `above` is the result of `platform_domains_above`.
+    """
     found = []
     for host in nameservers:
         nearest = next((each for each in above if is_at_or_below(host, each.domain)), None)
@@ -137,7 +152,10 @@ def find_enclosed_nameservers(
 
 
 def find_enclosed_nameserver(tx: Tx, host: str, platform_domain: PlatformDomain) -> EnclosedNameserver | None:
-    """Return a nameserver with its enclosing name, or None if it is the operator's. `platform_domain` is the longest one above the nameserver."""
+    """Return a nameserver with its enclosing name, or None if it is the operator's.
+
+    `platform_domain` is the longest one above the nameserver.
+    """
     name = registrable_name(host, platform_domain.domain)
     enclosed = EnclosedNameserver(host, name, platform_domain, store.find_unreleased(tx, name))
     return None if enclosed.holder is None and _is_operators(tx, enclosed) else enclosed
@@ -170,10 +188,12 @@ def unregistered_errors(
     actor: Actor,
     user_id: int,
 ) -> list[FieldError]:
-    """Return an error for each nameserver of `owner` whose enclosing name has no holder, because the next holder could take over `owner`.
+    """Return an error for each nameserver of `owner` whose enclosing name has no holder, because the next
+    holder could take over `owner`.
 
-    Under a hidden or restricted platform domain, the enclosing name must be in the DNS or be the user's own name that the token is for. So the
-    result doesn't reveal which other names exist. Nameservers in `kept` were stored before, and are accepted.
+    Under a hidden or restricted platform domain, the enclosing name must be in the DNS or be the user's own
+    name that the token is for. So the result doesn't reveal which other names exist. Nameservers in `kept`
+    were stored before, and are accepted.
     """
     return [
         FieldError(
@@ -195,10 +215,14 @@ def _is_safe(enclosed: EnclosedNameserver, actor: Actor, user_id: int) -> bool:
 def _unregistered_message(enclosed: EnclosedNameserver, owner: str) -> str:
     if enclosed.is_public:
         return (
-            f"`{enclosed.name}` is not registered. Another user could register it and control `{owner}`. Register `{enclosed.name}` first, or use "
+            f"`{enclosed.name}` is not registered. Another user could register it and control `{owner}`. "
+            f"Register `{enclosed.name}` first, or use "
             f"another nameserver than `{enclosed.host}`."
         )
-    return f"`{enclosed.host}` doesn't resolve: `{enclosed.name}` is not in the DNS. Check the spelling, or use another nameserver."
+    return (
+        f"`{enclosed.host}` doesn't resolve: `{enclosed.name}` is not in the DNS. Check the spelling, or "
+        "use another nameserver."
+    )
 
 
 def refuse_unregistered(
@@ -212,10 +236,13 @@ def refuse_unregistered(
     kept: Collection[str] = (),
     owner_id: int | None = None,
 ) -> None:
-    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction ends. Then check them again.
+    """Lock the names that enclose the new nameservers, so that they can't be purged before the transaction
+    ends.
 
-    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the id of the changed name, which is locked
-    too, in order of id; None for a new name.
+    Then check them again.
+
+    Call it directly before the writes, because names are locked after users and zones. `owner_id` is the id
+    of the changed name, which is locked too, in order of id; None for a new name.
 
     Raises:
         ValidationFailed: an enclosing name has no holder, because it was purged after the first check.
@@ -241,11 +268,12 @@ def nameserver_warnings(
     *,
     is_new: bool = False,
 ) -> tuple[str, ...]:
-    """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose enclosing name isn't in the DNS.
+    """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose
+    enclosing name isn't in the DNS.
 
-    `enclosed` are the name's nameservers below other names, if the caller has them. From a name that `is_new`, the sweep has removed none.
-    Warnings reveal only public facts, and when a name in the trash will be purged. Not checked: whether the nameservers of the enclosing name
-    have records of the nameserver.
+    `enclosed` are the name's nameservers below other names, if the caller has them. From a name that
+    `is_new`, the sweep has removed none. Warnings reveal only public facts, and when a name in the trash will
+    be purged. Not checked: whether the nameservers of the enclosing name have records of the nameserver.
     """
     removed = () if is_new else _removal_warnings(tx, subdomain)
     if enclosed is None:
@@ -260,7 +288,10 @@ def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
     event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
     hosts = ", ".join(removed_hosts(event))
     return (
-        f"{hosts}: removed on {moment(event.at)}, because the registered name that encloses them was purged. Set other nameservers.",
+        (
+            f"{hosts}: removed on {moment(event.at)}, because the registered name that encloses them was "
+            "purged. Set other nameservers."
+        ),
     )
 
 
@@ -269,12 +300,19 @@ def _warning(enclosed: EnclosedNameserver) -> str:
         at = enclosed.removal_at
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
-            f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If {enclosed.name} isn't restored, {enclosed.host} "
+            f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If "
+            f"{enclosed.name} isn't restored, {enclosed.host} "
             f"will be removed {when}. Use another nameserver."
         )
     if enclosed.is_public and not enclosed.is_held:
-        return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not registered. Use another nameserver."
-    return f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS. Use another nameserver."
+        return (
+            f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not registered. Use "
+            "another nameserver."
+        )
+    return (
+        f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS. Use another "
+        "nameserver."
+    )
 
 
 def registry_warnings(
@@ -289,14 +327,16 @@ def registry_warnings(
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    """Return the warning `parent_not_signed` if a name has DS records, and its parent zone is known to be unsigned.
+    """Return the warning `parent_not_signed` if a name has DS records, and its parent zone is known to be
+    unsigned.
 
     Validators ignore such DS records (RFC 4035, section 5.2).
     """
     if not subdomain.delegation.ds_records or is_zone_signed(tx, subdomain.platform_domain_id) is not False:
         return ()
     warning = (
-        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect and resolvers treat "
+        f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect "
+        "and resolvers treat "
         f"{subdomain.fqdn} as unsigned. Ask the operator to sign the zone."
     )
     return (warning,)

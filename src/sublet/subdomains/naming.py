@@ -1,4 +1,6 @@
-"""Parse the names in requests: the platform domain and label of a registration, and search texts (spec, part 4)."""
+"""Parse the names in requests: the platform domain and label of a registration, and search texts (spec, part
+4).
+"""
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
@@ -30,9 +32,13 @@ from sublet.subdomains.model import Register
 
 NAMES_CACHED: Final = 4096
 COMPARED_MAX: Final = 200
-"""The maximum number of platform domains, newest first, that are compared with an unknown domain. A comparison takes about 50 µs."""
+"""The maximum number of platform domains, newest first, that are compared with an unknown domain. A
+comparison takes about 50 µs.
+"""
 RESEMBLANCE_MIN: Final = 0.7
-"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared TLD alone doesn't."""
+"""The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared
+TLD alone doesn't.
+"""
 _LIST_ADVICE: Final = "GET /platform-domains lists the platform domains that you can use."
 
 
@@ -51,7 +57,8 @@ def _canonical_domain(text: str) -> str | None:
 
 
 def find_named_platform_domains(tx: Tx, command: Register) -> list[PlatformDomain]:
-    """Return the platform domains that a registration names, and those at or above its name and its nameservers.
+    """Return the platform domains that a registration names, and those at or above its name and its
+    nameservers.
 
     The longest name is the first. Not checked: which of them the user can see.
     """
@@ -65,7 +72,9 @@ def find_named_platform_domains(tx: Tx, command: Register) -> list[PlatformDomai
 
 
 def _name_or_rest(fqdn: str | None) -> str | None:
-    """Return the canonical name, or the part after an invalid first label, which can still be a platform domain."""
+    """Return the canonical name, or the part after an invalid first label, which can still be a platform
+    domain.
+    """
     return None if fqdn is None else canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
 
 
@@ -74,13 +83,15 @@ def resolve_name(
 ) -> tuple[PlatformDomain | None, str | None, list[FieldError]]:
     """Return the platform domain, canonical label and field errors of a registration.
 
-    `found` is the result of `find_named_platform_domains`.
-    The platform domain is taken from `platform_domain_id` or `domain`, or else is the longest suffix of `fqdn` that the user can see. The label
-    is taken from `label` or `fqdn`. Codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of `label_of`.
+    `found` is the result of `find_named_platform_domains`. The platform domain is taken from
+    `platform_domain_id` or `domain`, or else is the longest suffix of `fqdn` that the user can see. The label
+    is taken from `label` or `fqdn`. Codes: `platform_domain_required`, `fqdn_mismatch`, then the codes of
+    `label_of`.
 
     Raises, in this order:
-        PlatformDomainNotFound: the user can't see such a platform domain with this token. Hidden, restricted and missing platform domains
-            raise the same error. The message suggests a similar platform domain that the user can see.
+        PlatformDomainNotFound: the user can't see such a platform domain with this token. Hidden, restricted
+            and missing platform domains raise the same error. The message suggests a similar platform domain
+            that the user can see.
         TokenRestricted: the token is for other names.
     """
     fqdn = canonical_domain(command.fqdn) if command.fqdn is not None else None
@@ -161,7 +172,8 @@ def _select_platform_domain(
             FieldError(
                 "domain",
                 "fqdn_mismatch",
-                "`platform_domain_id` and `domain` select different platform domains. Send only one of these fields.",
+                "`platform_domain_id` and `domain` select different platform domains. Send only one of "
+                "these fields.",
             )
         ]
     return selected[0], []
@@ -178,13 +190,18 @@ def _can_see(tx: Tx, actor: Actor, user: User, platform_domain: PlatformDomain) 
 
 
 def closest_domain(sent: str, domains: Iterable[str]) -> str | None:
-    """Return the domain that is most similar to `sent`, or None if the similarity is below `RESEMBLANCE_MIN`."""
+    """Return the domain that is most similar to `sent`, or None if the similarity is
+    below `RESEMBLANCE_MIN`.
+    """
     close = difflib.get_close_matches(sent, list(domains), n=1, cutoff=RESEMBLANCE_MIN)
     return close[0] if close else None
 
 
 def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = False) -> str:
-    """Return advice about an unknown domain. The advice reveals only platform domains that the user can see with this token."""
+    """Return advice about an unknown domain.
+
+    The advice reveals only platform domains that the user can see with this token.
+    """
     stripped = sent.strip()
     sentences = []
     if stripped != sent:
@@ -200,10 +217,13 @@ def _advice(tx: Tx, actor: Actor, user: User, sent: str, *, is_fqdn: bool = Fals
 def label_of(
     command: Register, fqdn: str | None, platform_domain: PlatformDomain | None
 ) -> tuple[str | None, list[FieldError]]:
-    """Return the canonical label of a registration, and all errors in it. `fqdn` is the canonical `command.fqdn`, or None if that is invalid.
+    """Return the canonical label of a registration, and all errors in it.
 
-    Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN, if the platform domain accepts no IDNs),
-    `fqdn_mismatch`, `label_too_short`. Without a platform domain only the syntax of `label` is checked.
+    `fqdn` is the canonical `command.fqdn`, or None if that is invalid.
+
+    Codes, in the order they are checked: `label_required`, `label_invalid` (also for an IDN, if the platform
+    domain accepts no IDNs), `fqdn_mismatch`, `label_too_short`. Without a platform domain only the syntax of
+    `label` is checked.
     """
     errors: list[FieldError] = []
     label = _parse(command.label, "label", errors) if command.label is not None else None
@@ -271,7 +291,8 @@ def _label_from_fqdn(
             FieldError(
                 "fqdn",
                 "fqdn_mismatch",
-                "`fqdn` is not below the selected platform domain. Send only `fqdn`, or the platform domain and `label`.",
+                "`fqdn` is not below the selected platform domain. Send only `fqdn`, or the platform "
+                "domain and `label`.",
             )
         )
     return None
@@ -283,7 +304,9 @@ def registrable_name(owner: str, zone: str) -> str:
 
 
 def search_text(typed: str) -> str:
-    """Return a search text in the form of stored names (UTS 46 mapping), or in lower case if the mapping fails."""
+    """Return a search text in the form of stored names (UTS 46 mapping), or in lower case if the mapping
+    fails.
+    """
     try:
         return map_text(typed)
     except InvalidName:
@@ -293,7 +316,8 @@ def search_text(typed: str) -> str:
 def needs_unicode(text: str) -> bool:
     """True if a search text may occur only in the Unicode form of a name.
 
-    Punycode keeps the ASCII characters of a label together and in order. So an ASCII text without dots occurs in both forms, or in none.
+    Punycode keeps the ASCII characters of a label together and in order. So an ASCII text without dots occurs
+    in both forms, or in none.
     """
     return "." in text or not text.isascii()
 

@@ -1,4 +1,6 @@
-"""The SQL of published owners: the owner names in zones on primaries that have, or may have, records of the registry."""
+"""The SQL of published owners: the owner names in zones on primaries that have, or may have, records of the
+registry.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
@@ -41,11 +43,13 @@ published_owners = Table(
     Column("has_records", Boolean, nullable=False, server_default=false()),
     PrimaryKeyConstraint("subdomain_id", "owner"),
 )
-"""The owner names that have, or may have, records of the registry. The publisher stores them before it sends a change.
+"""The owner names that have, or may have, records of the registry. The publisher stores them before it sends
+a change.
 
-`sent` is true once a change that was sent contained the owner name. Before that, records at the owner name are not the registry's.
-`has_records` is true if the records may be of other types than those of a delegation. Only then a change deletes these types: the key of a
-primary that has no names with records may be allowed the types of delegations alone.
+`sent` is true once a change that was sent contained the owner name. Before that, records at the owner name
+are not the registry's. `has_records` is true if the records may be of other types than those of a delegation.
+Only then a change deletes these types: the key of a primary that has no names with records may be allowed the
+types of delegations alone.
 """
 
 
@@ -85,9 +89,11 @@ def list_published_owners_by_subdomain(
 def list_published_owners_of_zone(
     tx: Tx, platform_domain_id: int, *, only_sent: bool = False, only_with_records: bool = False
 ) -> dict[str, int]:
-    """Return the owner names in a zone that have, or may have, records of the registry, each with the id of its newest subdomain.
+    """Return the owner names in a zone that have, or may have, records of the registry, each with the id of
+    its newest subdomain.
 
-    With `only_sent`, owner names that no change has contained are left out; with `only_with_records`, those without `has_records`.
+    With `only_sent`, owner names that no change has contained are left out; with `only_with_records`, those
+    without `has_records`.
     """
     query = (
         select(published_owners.c.owner, published_owners.c.subdomain_id)
@@ -124,7 +130,9 @@ _OWNER_WITH_RECORDS = Prepared(update(published_owners).where(_THIS_OWNER).value
 
 
 def mark_owners_with_records(tx: Tx, owners: Iterable[tuple[int, str]]) -> None:
-    """Store that these owner names may get records of other types than those of a delegation, each with its subdomain's id."""
+    """Store that these owner names may get records of other types than those of a delegation, each with its
+    subdomain's id.
+    """
     _OWNER_WITH_RECORDS.run_many(tx, [{"of": subdomain_id, "at": owner} for subdomain_id, owner in owners])
 
 
@@ -134,8 +142,8 @@ _OWNER_SENT = Prepared(update(published_owners).where(_THIS_OWNER).values(sent=T
 def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]], *, may_have_records: bool) -> None:
     """Store that a change that was sent contained these owner names, each with its subdomain's id.
 
-    Insert missing owner names: `delete_unsent_owners` may have deleted them before the registry knew that the change was applied. With
-    `may_have_records` these may have records of any type.
+    Insert missing owner names: `delete_unsent_owners` may have deleted them before the registry knew that the
+    change was applied. With `may_have_records` these may have records of any type.
     """
     known = list_published_owners_by_subdomain(tx, {subdomain_id for subdomain_id, _ in owners})
     missing = [(of, at) for of, at in owners if at not in known[of]]
@@ -144,7 +152,10 @@ def mark_owners_sent(tx: Tx, owners: Collection[tuple[int, str]], *, may_have_re
 
 
 def delete_unsent_owners(tx: Tx, subdomain_id: int) -> None:
-    """Delete a subdomain's owner names that no change has contained. Records at these owner names are not the registry's."""
+    """Delete a subdomain's owner names that no change has contained.
+
+    Records at these owner names are not the registry's.
+    """
     tx.connection.execute(
         delete(published_owners).where(
             (published_owners.c.subdomain_id == subdomain_id) & (published_owners.c.sent == false())
@@ -167,7 +178,9 @@ def delete_published_owners_of_zone(tx: Tx, platform_domain_id: int) -> None:
 
 
 def move_published_owner(tx: Tx, owner: str, of: int, to: int, *, has_records: bool) -> None:
-    """Make the subdomain `to` responsible for removing the records at an owner name, instead of the subdomain `of`."""
+    """Make the subdomain `to` responsible for removing the records at an owner name, instead of the subdomain
+    `of`.
+    """
     at_owner = published_owners.c.owner == owner
     tx.connection.execute(
         delete(published_owners).where(at_owner & published_owners.c.subdomain_id.in_([of, to]))
@@ -187,7 +200,9 @@ _FOR_ZONE_CHECK = (
 
 
 def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneCheck]:
-    """Yield a platform domain's names that are not released, or that may still have records in its zone on a primary."""
+    """Yield a platform domain's names that are not released, or that may still have records in its zone on a
+    primary.
+    """
     query = (
         select(*_FOR_ZONE_CHECK)
         .where(_not_released_or_in_zone(platform_domain_id))

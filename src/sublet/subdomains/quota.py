@@ -1,4 +1,6 @@
-"""The free quota: the maximum number of free names of a user (spec, part 8); and the stricter limits of new users."""
+"""The free quota: the maximum number of free names of a user (spec, part 8); and the stricter limits of new
+users.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -35,7 +37,8 @@ class Quota:
     def refusal(self) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
-            f"All {self.limit} free names of your quota are in use. Delete one first, or register in another mode.",
+            f"All {self.limit} free names of your quota are in use. Delete one first, or register in "
+            "another mode.",
             details={"limit": self.limit, "used": self.used},
         )
 
@@ -46,7 +49,10 @@ def find_quota(tx: Tx, user: User, default: int) -> Quota:
 
 
 def refuse_over_quota(tx: Tx, user: User, mode: str, default: int) -> None:
-    """Raise `FreeQuotaExceeded` if the quota doesn't allow one more name of this mode. `default` applies to users without their own quota."""
+    """Raise `FreeQuotaExceeded` if the quota doesn't allow one more name of this mode.
+
+    `default` applies to users without their own quota.
+    """
     quota = find_quota(tx, user, default)
     if not quota.allows(mode):
         raise quota.refusal()
@@ -58,13 +64,17 @@ def quota_limit(own: int | None, default: int) -> int:
 
 
 def default_quota(settings: Settings, user: User, now: datetime) -> int:
-    """Return the quota of users without their own: `new_user_free_quota` for `new_user_days` after sign-up, then `free_quota`."""
+    """Return the quota of users without their own: `new_user_free_quota` for `new_user_days` after sign-up,
+    then `free_quota`.
+    """
     is_new = _new_until(settings, user, now) is not None
     return min(settings.new_user_free_quota, settings.free_quota) if is_new else settings.free_quota
 
 
 def withheld_modes(settings: Settings, user: User, now: datetime) -> dict[str, datetime]:
-    """Return the modes that a new user can't use yet (`new_user_withheld_modes`), with the instant at which each becomes usable."""
+    """Return the modes that a new user can't use yet (`new_user_withheld_modes`), with the instant at which
+    each becomes usable.
+    """
     until = _new_until(settings, user, now)
     return {} if until is None else dict.fromkeys(split_list(settings.new_user_withheld_modes), until)
 

@@ -1,4 +1,6 @@
-"""Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet subdomain register`)."""
+"""Register a subdomain: its user's verb (spec, part 4, POST /subdomains) and the operator's (`sublet
+subdomain register`).
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -52,17 +54,20 @@ def register(
 ) -> Registered:
     """Register a name for the actor's account or, if the operator gives a `permission`, for the user in it.
 
-    `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use yet (`quota.withheld_modes`).
+    `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use
+    yet (`quota.withheld_modes`).
 
     Raises, in this order:
-        AccountSuspended, ClockImplausible: the user is suspended (with a permission: NotFound or Conflict); the name's dates could be wrong.
-        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
+        AccountSuspended: the user is suspended (with a permission: NotFound or Conflict).
+        ClockImplausible: the name's dates could be wrong.
+        PlatformDomainNotFound, TokenRestricted: the user or the token can't see it; the token is for others.
         RegistrationClosed: the platform domain accepts no registrations.
         ValidationFailed: all invalid fields.
-        SubdomainUnavailable: the name is reserved, taken, in the trash or cooling off; an IDN looks like another name.
-        RecordsNotAllowed, TokenRestricted: records are given, and the platform domain accepts none, or the token not at these owners.
-        RegistrationModeNotAllowed, FreeQuotaExceeded: the label can't be registered in the mode; the quota is used up.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
+        SubdomainUnavailable: the name is reserved, taken, in the trash, cooling off, or looks like another.
+        RecordsNotAllowed, TokenRestricted: the platform domain or the token doesn't allow the given records.
+        RegistrationModeNotAllowed, FreeQuotaExceeded: the mode isn't for the label; the quota is used up.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted:
+            see `quote_and_check`.
         ValidationFailed: a name that encloses a nameserver was purged after the first check.
     """
     # Read before the lock of the user, which the user's other registrations wait for.

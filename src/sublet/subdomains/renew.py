@@ -1,4 +1,6 @@
-"""Renew a subdomain, for its user (spec, part 4, POST /subdomains/{fqdn}/renew) or the operator (`sublet subdomain renew`)."""
+"""Renew a subdomain, for its user (spec, part 4, POST /subdomains/{fqdn}/renew) or the operator (`sublet
+subdomain renew`).
+"""
 
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder
@@ -36,12 +38,15 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ClockImplausible: the new expiry could be wrong.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         RegistrationClosed: the platform domain closes.
-        RenewalNotAvailable: only the operator renews the name; the renewal window is not open before `details.opens_at`.
+        RenewalNotAvailable: only the operator renews the name; the renewal window is not open before
+            `details.opens_at`.
         ValidationFailed: `max_credits` is negative; the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted:
+            see `quote_and_check`.
     """
     user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
@@ -55,7 +60,9 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
 
 
 def refuse_closing(subdomain: Subdomain) -> None:
-    """Raise `RegistrationClosed` if the platform domain of a name closes, because its names can't be renewed, or restored after their expiry."""
+    """Raise `RegistrationClosed` if the platform domain of a name closes, because its names can't be renewed,
+    or restored after their expiry.
+    """
     if subdomain.names_until is not None:
         raise RegistrationClosed(
             f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
@@ -83,9 +90,11 @@ def _not_available(subdomain: Subdomain, message: str) -> RenewalNotAvailable:
 
 
 def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = None) -> Subdomain:
-    """Add a term of `days` to a name in any mode, without a charge and also outside the renewal window (`sublet subdomain renew`).
+    """Add a term of `days` to a name in any mode, without a charge and also outside the renewal window
+    (`sublet subdomain renew`).
 
-    `days` defaults to the length of the current term. A name in the trash stays there, but its restore becomes free.
+    `days` defaults to the length of the current term. A name in the trash stays there, but its restore
+    becomes free.
 
     Raises, in this order:
         NotFound: there is no such name.
@@ -117,12 +126,13 @@ def extend(
 ) -> Outcome:
     """Add a term to a name for its renewal price: for renewals, automatic renewals and paid restores.
 
-    `automatic` changes the description of the charge. `given_days` is the length of a free term from the operator.
+    `automatic` changes the description of the charge. `given_days` is a free term from the operator.
 
     Raises, in this order:
         RenewalNotAvailable: only the operator renews the name.
         ValidationFailed: `max_credits` is negative; the coupon can't be used.
-        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted: see `quote_and_check`.
+        PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits, TokenRestricted:
+            see `quote_and_check`.
     """
     if given_days is None:
         refuse_renewed_by_operator(subdomain)
@@ -176,7 +186,9 @@ def extend(
 
 
 def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
-    """Return the current price of a renewal in credits, before coupons. It is 0 if only the operator renews the name.
+    """Return the current price of a renewal in credits, before coupons.
+
+    It is 0 if only the operator renews the name.
 
     Not checked: the renewal window and the name's state.
     """

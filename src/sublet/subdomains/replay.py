@@ -3,8 +3,8 @@
     unborn ──register──▶ live ◀──restore── trashed ──purge──▶ purged ──release──▶ released
                           └───delete, trash───▲
 
-In each state a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row differs from the result of
-the events.
+In each state a name is suspended or not. It is a fault if a state doesn't allow the next event, or if the row
+differs from the result of the events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,10 @@ _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An audit event of a name. `action` lacks the prefix `subdomain.`; `before` and `after` are the stored values."""
+    """An audit event of a name.
+
+    `action` lacks the prefix `subdomain.`; `before` and `after` are the stored values.
+    """
 
     id: int
     at: datetime
@@ -79,7 +82,10 @@ class Event:
 
     @property
     def step(self) -> str:
-        """The event's step in `TRANSITIONS`. The first event of a paid restore adds the term, and is `extend`."""
+        """The event's step in `TRANSITIONS`.
+
+        The first event of a paid restore adds the term, and is `extend`.
+        """
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
@@ -96,9 +102,12 @@ class PastTerm:
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """The fields of a name's row that its events and terms determine. `delegation` has the three columns of the delegation.
+    """The fields of a name's row that its events and terms determine.
 
-    `records` are the RRsets, sorted by owner and type; None if they are unknown, because the events were erased.
+    `delegation` has the three columns of the delegation.
+
+    `records` are the RRsets, sorted by owner and type; None if they are unknown, because the events were
+    erased.
     """
 
     fqdn: str = ""
@@ -126,8 +135,9 @@ class Fault:
 def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: RowFields) -> list[Fault]:
     """Return the faults of a name's row, events and terms. Events and terms are given oldest first.
 
-    Invariants: `audited` (there are events), `edges_only` (each state allows the next event), `term_is_audited` (each term matches its event),
-    `row_is_replayed` (the row equals the result of the events).
+    Invariants: `audited` (there are events), `edges_only` (each state allows the next event),
+    `term_is_audited` (each term matches its event), `row_is_replayed` (the row equals the result of the
+    events).
     """
     if not events:
         return [Fault("audited", "no audit event records the registration")]

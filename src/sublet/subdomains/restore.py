@@ -1,4 +1,6 @@
-"""Restore a subdomain from the trash, for its user or the operator (docs/spec-choices.md, "Subdomain states")."""
+"""Restore a subdomain from the trash, for its user or the operator (docs/spec-choices.md, "Subdomain
+states").
+"""
 
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder, refuse_deleted
@@ -22,18 +24,21 @@ from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quota: int) -> Outcome:
-    """Restore a name from the trash with its delegation. If the name has expired, the restore includes a renewal for its price.
+    """Restore a name from the trash with its delegation.
+
+    If the name has expired, the restore includes a renewal for its price.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
         ClockImplausible: the clock could be wrong about the expiry, or the end of the time in the trash.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash
+            is over.
         SubdomainSuspended: the operator suspended the name.
         Conflict: the name is not in the trash.
         RegistrationClosed: the platform domain has closed; or it will close, and the name has expired.
         FreeQuotaExceeded: the name is free, and the quota is used up.
-        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits,
-            TokenRestricted: see `extend`, if the name has expired.
+        RenewalNotAvailable, ValidationFailed, PaymentConfirmationRequired, InsufficientScope, PriceChanged,
+            InsufficientCredits, TokenRestricted: see `extend`, if the name has expired.
     """
     user = lock_holder(tx, actor)
     refuse_implausible_clock(tx)
@@ -63,7 +68,8 @@ def move_out_of_trash(tx: Tx, actor: Actor, subdomain: Subdomain) -> None:
 
 
 def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """Restore a name from the trash for its user, without a new term, a charge or a check of the quota (`sublet subdomain restore`).
+    """Restore a name from the trash for its user, without a new term, a charge or a check of the quota
+    (`sublet subdomain restore`).
 
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.

@@ -17,7 +17,8 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         NameserverRequired: nameserver 1 is not set (spec, part 3, rule 2).
         RetryNotAvailable: provisioning did not fail (spec, part 3, rule 2).
@@ -27,7 +28,8 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            f"This subdomain has no nameservers to publish. Set nameservers first with PUT /subdomains/{subdomain.fqdn}/nameservers. "
+            "This subdomain has no nameservers to publish. Set nameservers first with PUT "
+            f"/subdomains/{subdomain.fqdn}/nameservers. "
             "The registry retries the removal of an old delegation automatically."
         )
     if not provisioning_failed(subdomain):

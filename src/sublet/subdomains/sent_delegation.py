@@ -16,7 +16,10 @@ from sublet.subdomains.model import Register
 
 
 class GlueBody(Body):
-    """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and `ipv6` are required."""
+    """The addresses of a nameserver at or below the name itself.
+
+    `host` and at least one of `ipv4` and `ipv6` are required.
+    """
 
     host: HostNameText
     ipv4: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "ipv4"})] | None = None
@@ -67,7 +70,9 @@ DsRecords = Annotated[
     list[str | SentDs],
     Meta(
         max_length=8,
-        description="DS records or DNSKEYs, as objects or zone-file texts. A name without nameservers has no DS records.",
+        description="DS records or DNSKEYs, as objects or zone-file texts. "
+        "A name without nameservers has no DS "
+        "records.",
     ),
 ]
 
@@ -89,7 +94,11 @@ class DelegationCheckBody(Body):
 
 
 class NameserversBody(Body):
-    """A change of a delegation. A member that is left out keeps its value; an empty list or null clears it. `ns1` to `ns4` replace the whole list."""
+    """A change of a delegation.
+
+    A member that is left out keeps its value; an empty list or null clears it. `ns1` to `ns4` replace the
+    whole list.
+    """
 
     nameservers: Nameservers | UnsetType | None = UNSET
     ns1: HostNameText | UnsetType | None = UNSET
@@ -141,8 +150,8 @@ def _ds_input(entry: str | SentDs) -> DsLike:
 def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
     """Return the nameservers from `nameservers` or from `ns1` to `ns4`; None if neither was sent.
 
-    `ns1` to `ns4` replace the whole list, so a key that is left out or null removes its nameserver. An empty text counts as sent, and the
-    verb refuses it as a host name.
+    `ns1` to `ns4` replace the whole list, so a key that is left out or null removes its nameserver. An empty
+    text counts as sent, and the verb refuses it as a host name.
 
     Raises, in this order:
         ValidationFailed: both forms were sent (`value_invalid`).
@@ -169,7 +178,10 @@ def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, 
 
 @contextmanager
 def name_errors_as_sent(body: NameserversBody | DelegationCheckBody) -> Iterator[None]:
-    """Rename the fields of errors in `nameservers` to `ns1` to `ns4` if these were sent. Errors of the whole list get `ns1`."""
+    """Rename the fields of errors in `nameservers` to `ns1` to `ns4` if these were sent.
+
+    Errors of the whole list get `ns1`.
+    """
     try:
         yield
     except ValidationFailed as refusal:

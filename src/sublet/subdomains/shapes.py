@@ -122,9 +122,12 @@ class SubdomainShape(Shape):
 
 
 class ProvisioningShape(Shape):
-    """The state of a publication. `status` is `published` once the primary has answered with exactly this delegation, or these records.
+    """The state of a publication.
 
-    `servers` is the number of the zone's name servers. `servers_current` is the number of those that are known to have the last change.
+    `status` is `published` once the primary has answered with exactly this delegation, or these records.
+
+    `servers` is the number of the zone's name servers. `servers_current` is the number of those that are
+    known to have the last change.
     """
 
     status: Annotated[str, one_of(("none", "pending", "published", "failed"))]
@@ -179,7 +182,8 @@ def provisioning_shape(
 ) -> ProvisioningShape:
     """Return the shape of the state of a subdomain's publication, with warnings.
 
-    `servers` is the number of the zone's name servers, `servers_current` the number of those that are known to have the last change.
+    `servers` is the number of the zone's name servers, `servers_current` the number of those that are known
+    to have the last change.
     """
     return ProvisioningShape(
         status=provisioning_status(subdomain),

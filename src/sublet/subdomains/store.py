@@ -1,4 +1,7 @@
-"""The SQL of subdomain rows and their terms: find, lock, insert, change, publish and count. Lists with filters are in `list_store`."""
+"""The SQL of subdomain rows and their terms: find, lock, insert, change, publish and count.
+
+Lists with filters are in `list_store`.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -164,7 +167,9 @@ DATES_DEPEND_ON = frozenset(
         "auto_renew_max_credits",
     }
 )
-"""The columns that `due_at` and `loss_at` depend on, besides the platform domain's days (`edit_zone_settings.DAYS`)."""
+"""The columns that `due_at` and `loss_at` depend on, besides the platform domain's days
+(`edit_zone_settings.DAYS`).
+"""
 
 _OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
@@ -235,7 +240,10 @@ def _subdomain(row: Sequence[Any], of: type[S]) -> S:
 
 
 def select_subdomains(of: type[ShownSubdomain] = Subdomain) -> Select[Any]:
-    """Return a query of all subdomains, with the columns of their platform domains that the rules need. Callers add conditions."""
+    """Return a query of all subdomains, with the columns of their platform domains that the rules need.
+
+    Callers add conditions.
+    """
     columns = (_OTHER_COLUMNS.get(name) or (subdomains.c[name],) for name in of.__struct_fields__)
     return select(*chain.from_iterable(columns)).select_from(subdomains.join(platform_domains))
 
@@ -251,7 +259,8 @@ def stream(tx: Tx, query: Select[Any]) -> Iterator[Subdomain]:
         yield _subdomain(row, Subdomain)
 
 
-# Prepared, because nearly every request runs one of these queries, and building it takes longer than running it.
+# Prepared, because nearly every request runs one of these queries, and building it takes longer than running
+# it.
 _BY_ID = Prepared(select_subdomains().where(subdomains.c.id == bindparam("subdomain_id")))
 _UNRELEASED = Prepared(select_subdomains().where((subdomains.c.fqdn == bindparam("name")) & _NOT_RELEASED))
 _OWN = (subdomains.c.user_id == bindparam("owner_id")) & NOT_PURGED
@@ -306,7 +315,9 @@ _LOCKED = Prepared(
 
 
 def lock_subdomains(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Lock these names in order of id (PostgreSQL), so that transactions that change several names don't deadlock."""
+    """Lock these names in order of id (PostgreSQL), so that transactions that change several names don't
+    deadlock.
+    """
     _LOCKED.lock(tx, ids=sorted(subdomain_ids))
 
 
@@ -318,14 +329,20 @@ def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
 def find_subdomain_of_user(
     tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None. Not checked: the token's restrictions."""
+    """Return a user's subdomain with this id or name, live or in the trash, or None.
+
+    Not checked: the token's restrictions.
+    """
     if subdomain_id is not None:
         return _one(tx, _FIND_OWN_BY_ID, owner_id=user_id, subdomain_id=subdomain_id)
     return _one(tx, _FIND_OWN_BY_NAME, owner_id=user_id, name=fqdn)
 
 
 def list_own_subdomains(tx: Tx, user_id: int, fqdns: Iterable[str]) -> list[Subdomain]:
-    """Return those of the given names that a user has, live or in the trash. Not checked: the token's restrictions."""
+    """Return those of the given names that a user has, live or in the trash.
+
+    Not checked: the token's restrictions.
+    """
     return read_subdomains(Subdomain, _OWN_AMONG.all(tx, owner_id=user_id, names=list(fqdns)))
 
 
@@ -388,7 +405,9 @@ _IN_DNS_AMONG = Prepared(_IN_DNS.where(subdomains.c.fqdn.in_(bindparam("names", 
 def find_published(
     tx: Tx, platform_domain: PlatformDomain, fqdns: Collection[str]
 ) -> dict[str, tuple[Record, ...]]:
-    """Return what those of the given names publish that should be in the DNS (`lifecycle.is_in_dns`), by name."""
+    """Return what those of the given names publish that should be in the DNS (`lifecycle.is_in_dns`), by
+    name.
+    """
     if not fqdns:
         return {}
     rows = _IN_DNS_AMONG.all(tx, of=platform_domain.id, names=list(fqdns))
@@ -396,7 +415,9 @@ def find_published(
 
 
 def stream_published(tx: Tx, platform_domain: PlatformDomain) -> Iterator[tuple[Record, ...]]:
-    """Yield what each name of a platform domain publishes that should be in the DNS (`lifecycle.is_in_dns`), in order of the names."""
+    """Yield what each name of a platform domain publishes that should be in the DNS (`lifecycle.is_in_dns`),
+    in order of the names.
+    """
     query = _IN_DNS.order_by(subdomains.c.fqdn).execution_options(**STREAMED)
     for row in tx.connection.execute(query, {"of": platform_domain.id}):
         yield _published(row, platform_domain.delegation_ttl_seconds)
@@ -438,7 +459,10 @@ def insert_subdomain(
     records: tuple[RecordSet, ...] = (),
     **values: object,
 ) -> Subdomain | None:
-    """Store a subdomain with its dates, and return it. Return None if the name is taken (`uq_subdomains_fqdn_unreleased`)."""
+    """Store a subdomain with its dates, and return it.
+
+    Return None if the name is taken (`uq_subdomains_fqdn_unreleased`).
+    """
     row = {
         **delegation_columns(delegation),
         **delegation_counts(delegation),
@@ -463,7 +487,10 @@ def insert_subdomain(
 
 
 def _publication(tx: Tx, platform_domain: PlatformDomain, generation: object) -> dict[str, object]:
-    """Return a new row's values of the publication columns. On the built-in name server the commit publishes the row."""
+    """Return a new row's values of the publication columns.
+
+    On the built-in name server the commit publishes the row.
+    """
     if platform_domain.primary or not generation:
         return {"published_generation": 0}
     return {
@@ -502,7 +529,8 @@ _CHANGED = Prepared(_CHANGE)
 def update_subdomain(tx: Tx, subdomain_id: int, **values: object) -> None:
     """Change columns of a subdomain, and recompute its dates if one of the columns is in `DATES_DEPEND_ON`.
 
-    `updated_at` becomes now unless it is in `values`: a step of the service that changes nothing a user set keeps the old instant.
+    `updated_at` becomes now unless it is in `values`: a step of the service that changes nothing a user set
+    keeps the old instant.
     """
     values = {"updated_at": tx.now} | values
     if "generation" in values:  # the prepared statement contains the columns of `NEXT_GENERATION`
@@ -549,10 +577,11 @@ NEXT_GENERATION: dict[str, Any] = {
     "attempts": 0,
     "next_attempt_at": None,
 }
-"""The values of the columns that change with a name's next generation. On the built-in name server, the commit publishes this generation.
+"""The values of the columns that change with a name's next generation. On the built-in name server, the
+commit publishes this generation.
 
-The database increments the generation. If writers computed it, two changes could get the same number, and publishing one would mark both as
-published.
+The database increments the generation. If writers computed it, two changes could get the same number, and
+publishing one would mark both as published.
 """
 _CHANGED_NEXT_GENERATION = Prepared(_CHANGE.values(NEXT_GENERATION))
 
@@ -571,7 +600,9 @@ TRASHED = subdomains.c.trashed_at.is_not(None)
 
 
 def stream_held(tx: Tx) -> Iterator[tuple[int, int, str, str, str]]:
-    """Yield the id, platform domain's id, label, fqdn and user's address of each name that is live or in the trash."""
+    """Yield the id, platform domain's id, label, fqdn and user's address of each name that is live or in the
+    trash.
+    """
     query = (
         select(
             subdomains.c.id,
@@ -617,7 +648,10 @@ _NEWEST_TERMS = Prepared(
 
 
 def insert_term(tx: Tx, **values: object) -> None:
-    """Store a term of a name. A unique index refuses a second term of the name that starts at the same instant."""
+    """Store a term of a name.
+
+    A unique index refuses a second term of the name that starts at the same instant.
+    """
     _TERM_ADDED.run(tx, **{"created_at": tx.now, **values})
 
 
@@ -653,7 +687,8 @@ def mark_published_without_change(tx: Tx, subdomain_id: int, generation: int) ->
 
 
 _ANOTHERS = (subdomains.c.user_id != bindparam("asking")) & subdomains.c.released_at.is_(None)
-# The index of `fqdn` finds the names that equal the skeleton. Only the skeletons of the other names are stored, which are few.
+# The index of `fqdn` finds the names that equal the skeleton. Only the skeletons of the other names are
+# stored, which are few.
 _HELD_LOOK_ALIKES = Prepared(
     union_all(
         select(subdomains.c.id).where((subdomains.c.fqdn == bindparam("name")) & _ANOTHERS),
@@ -667,7 +702,9 @@ _HELD_LOOK_ALIKES = Prepared(
 
 
 def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int) -> bool:
-    """True if another user's name under the platform domain has this skeleton, live, in the trash or cooling off."""
+    """True if another user's name under the platform domain has this skeleton, live, in the trash or cooling
+    off.
+    """
     name = f"{skeleton}.{platform_domain.domain}"
     return bool(_HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id))
 
@@ -675,7 +712,9 @@ def is_look_alike_held(tx: Tx, platform_domain: PlatformDomain, skeleton: str, u
 def list_look_alikes(
     tx: Tx, platform_domain: PlatformDomain, skeleton: str, user_id: int, besides_id: int
 ) -> list[str]:
-    """Return the labels of other users' unreleased names with this skeleton under the platform domain, except the name `besides_id`."""
+    """Return the labels of other users' unreleased names with this skeleton under the platform domain, except
+    the name `besides_id`.
+    """
     name = f"{skeleton}.{platform_domain.domain}"
     rows = _HELD_LOOK_ALIKES.all(tx, asking=user_id, name=name, looks=skeleton, of=platform_domain.id)
     ids = {row[0] for row in rows} - {besides_id}
@@ -689,7 +728,9 @@ STATEMENT_ITEMS_MAX = 1000
 
 
 def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because a whole zone doesn't fit into one statement."""
+    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because a whole zone doesn't fit into one
+    statement.
+    """
     for start in range(0, len(items), STATEMENT_ITEMS_MAX):
         yield items[start : start + STATEMENT_ITEMS_MAX]
 
@@ -716,7 +757,10 @@ def list_unpublished_ids(tx: Tx, platform_domain_id: int) -> list[int]:
 
 
 def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
-    """Give these names their next generation without other changes, so that they are published again. `updated_at` stays."""
+    """Give these names their next generation without other changes, so that they are published again.
+
+    `updated_at` stays.
+    """
     for ids in in_batches(sorted(subdomain_ids)):
         tx.connection.execute(
             update(subdomains).where(subdomains.c.id.in_(ids)).values(NEXT_GENERATION),
@@ -745,7 +789,10 @@ class PaidNames:
 
 
 def find_paid_names_after(tx: Tx, platform_domain_id: int, until: datetime) -> PaidNames | None:
-    """Return the platform domain's paid names that expire after an instant, or None. Names that only the operator renews aren't paid for."""
+    """Return the platform domain's paid names that expire after an instant, or None.
+
+    Names that only the operator renews aren't paid for.
+    """
     query = select(func.count(), func.max(subdomains.c.expires_at)).where(
         (subdomains.c.platform_domain_id == platform_domain_id)
         & NOT_PURGED

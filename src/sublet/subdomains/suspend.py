@@ -1,4 +1,6 @@
-"""Suspend and unsuspend a name, or a user with all their names (`sublet subdomain suspend`, `sublet user suspend --with-names`)."""
+"""Suspend and unsuspend a name, or a user with all their names (`sublet subdomain suspend`, `sublet user
+suspend --with-names`).
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +23,9 @@ from sublet.subdomains.transfers.end import end_transfers_from, end_transfers_of
 
 
 def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> Subdomain:
-    """Suspend a name. The name leaves the zone, and its user can neither change it nor restore it from the trash.
+    """Suspend a name.
+
+    The name leaves the zone, and its user can neither change it nor restore it from the trash.
 
     The audit event records the state before the suspension.
 
@@ -52,9 +56,12 @@ def suspend(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) ->
 
 
 def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
-    """End a name's suspension. The name returns to the zone with its stored delegation. The suspension does not lengthen its term.
+    """End a name's suspension.
 
-    A grace period or time in the trash that has begun starts again now, because the user could not act during the suspension.
+    The name returns to the zone with its stored delegation. The suspension does not lengthen its term.
+
+    A grace period or time in the trash that has begun starts again now, because the user could not act during
+    the suspension.
 
     Raises, in this order:
         NotFound: there is no such name.
@@ -89,10 +96,12 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
 
 
 def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, Any]:
-    """Return a name's state before a suspension, for the audit: its user, status, delegation and published generation.
+    """Return a name's state before a suspension, for the audit: its user, status, delegation and published
+    generation.
 
-    If `provisioning_status` is published, the zone has exactly this delegation. Otherwise it may have the older delegation of
-    `published_generation`, which was read back at `published_at` under the serial `published_serial`.
+    If `provisioning_status` is published, the zone has exactly this delegation. Otherwise it may have the
+    older delegation of `published_generation`, which was read back at `published_at` under the serial
+    `published_serial`.
     """
     return {
         "fqdn": subdomain.fqdn,
@@ -116,7 +125,9 @@ def _text(at: datetime | None) -> str | None:
 
 
 REASON_FOR_NAMES = "its account was suspended"
-"""The reason that the user sees at each name. Only the operator sees the reason for the user's suspension, which may name a complainant."""
+"""The reason that the user sees at each name. Only the operator sees the reason for the user's suspension,
+which may name a complainant.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +139,13 @@ class UserWithNames:
 
 
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> UserWithNames:
-    """Suspend a user and all their names, live and in the trash, in one transaction. The names leave the zone.
+    """Suspend a user and all their names, live and in the trash, in one transaction.
 
-    `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is suspended already, only the names
-    are suspended now. The audit events record the state of each name before the suspension.
+    The names leave the zone.
+
+    `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is
+    suspended already, only the names are suspended now. The audit events record the state of each name before
+    the suspension.
 
     Raises, in this order:
         NotFound: there is no such user.
@@ -164,8 +178,9 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
 def unsuspend_with_names(tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False) -> UserWithNames:
     """End a user's suspension, and the suspensions of the names that were suspended with the user.
 
-    The names return to the zone with their stored delegation. Names that were suspended separately stay suspended. With `keep_names` all
-    names stay suspended, and can be unsuspended one by one. Grace periods and times in the trash start again, as in `unsuspend`.
+    The names return to the zone with their stored delegation. Names that were suspended separately stay
+    suspended. With `keep_names` all names stay suspended, and can be unsuspended one by one. Grace periods
+    and times in the trash start again, as in `unsuspend`.
 
     Raises, in this order:
         NotFound: there is no such user.

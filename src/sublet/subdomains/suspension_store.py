@@ -35,12 +35,15 @@ def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
 
 
 def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of id."""
+    """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of
+    id.
+    """
     return _locked(tx, _is_suspended_with_user(user_id))
 
 
 def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
-    # Lock before reading, because rows may change until they are locked. Lock in order of id, so that transactions don't deadlock.
+    # Lock before reading, because rows may change until they are locked. Lock in order of id, so that
+    # transactions don't deadlock.
     order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
     return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
@@ -66,7 +69,9 @@ def unsuspend_all(tx: Tx, user_id: int) -> None:
 
 
 def keep_suspended(tx: Tx, user_id: int) -> None:
-    """Make the suspensions of the names of `list_suspended_with_user` independent of the user's suspension."""
+    """Make the suspensions of the names of `list_suspended_with_user` independent of
+    the user's suspension.
+    """
     tx.connection.execute(
         update(subdomains).where(_is_suspended_with_user(user_id)).values(held_with_user=False)
     )
@@ -82,7 +87,9 @@ def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> No
 
 
 def list_suspensions(tx: Tx, user_id: int) -> list[AuditEvent]:
-    """Return the audit events of the suspensions of a user, and of names in any state while the user held them, oldest first."""
+    """Return the audit events of the suspensions of a user, and of names in any state while the user held
+    them, oldest first.
+    """
     once_held = (subdomains.c.user_id == user_id) | subdomains.c.id.in_(_moved_from(user_id))
     found = list_events(tx, "user", [user_id], [f"user.{each}" for each in _SUSPENSION_ACTIONS])
     of_names = list_events(

@@ -1,4 +1,6 @@
-"""Update a subdomain's nameservers, glue and DS records (spec, part 4, PUT /subdomains/{fqdn}/nameservers)."""
+"""Update a subdomain's nameservers, glue and DS records (spec, part 4, PUT
+/subdomains/{fqdn}/nameservers).
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -32,14 +34,17 @@ DAY = timedelta(days=1)
 def update_nameservers(
     tx: Tx, actor: Actor, identifier: str, command: UpdateNameservers, *, changes_per_day: int = 0
 ) -> Outcome:
-    """Change a name's delegation. Omitted fields keep their value, but glue of removed nameservers is dropped.
+    """Change a name's delegation.
 
-    An unchanged delegation is published again if the last attempt failed. `changes_per_day` is the maximum number of changes of a name within
-    24 hours; 0 means no limit.
+    Omitted fields keep their value, but glue of removed nameservers is dropped.
+
+    An unchanged delegation is published again if the last attempt failed. `changes_per_day` is the maximum
+    number of changes of a name within 24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         RecordsExist: the name has records, and nameservers are given.
         ValidationFailed: all invalid fields of the resulting delegation.
@@ -50,7 +55,8 @@ def update_nameservers(
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     if command.nameservers and has_records(subdomain):
         raise RecordsExist(
-            f"{subdomain.fqdn} has records, which its nameservers would hide. Remove them first with PUT /subdomains/{subdomain.fqdn}/records "
+            f"{subdomain.fqdn} has records, which its nameservers would hide. Remove them first with PUT "
+            f"/subdomains/{subdomain.fqdn}/records "
             'and `"records": []`.'
         )
     delegation = apply_change(tx, actor, user, subdomain, command, changes_per_day=changes_per_day)
@@ -74,7 +80,9 @@ def apply_change(
     action: str = CHANGE,
     changes_per_day: int = 0,
 ) -> Delegation:
-    """Change a name's delegation, with the audit event `action`, and return the new delegation. The caller has locked the user.
+    """Change a name's delegation, with the audit event `action`, and return the new delegation.
+
+    The caller has locked the user.
 
     Raises, in this order:
         ValidationFailed: all invalid fields of the resulting delegation.
@@ -136,14 +144,18 @@ def changed_delegation(
 
 
 def _refuse_over_changes_per_day(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
-    """Raise `RateLimited` if a name has reached its limit of changes. The lock of the user serializes changes, so all are counted."""
+    """Raise `RateLimited` if a name has reached its limit of changes.
+
+    The lock of the user serializes changes, so all are counted.
+    """
     if changes_per_day == 0:
         return
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
     if oldest_at is None or oldest_at + DAY <= tx.now:
         return
     raise RateLimited(
-        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for `Retry-After` seconds.",
+        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for "
+        "`Retry-After` seconds.",
         # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
         retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
     )

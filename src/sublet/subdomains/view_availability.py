@@ -1,4 +1,6 @@
-"""Check whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md, "Availability")."""
+"""Check whether a user could register a name now (GET /availability, an extension; docs/spec-choices.md,
+"Availability").
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,10 +34,13 @@ from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The availability of a name. `refusal` is the error that a registration would raise now, or None if it would succeed.
+    """The availability of a name.
 
-    `available_at` is the release date of a name that the user holds or held, if neither the user nor the operator acts before it. `modes` are
-    the offers with the name's prices. If the registration is refused for another reason than the price, `modes` is empty.
+    `refusal` is the error that a registration would raise now, or None if it would succeed.
+
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the
+    operator acts before it. `modes` are the offers with the name's prices. If the registration is refused for
+    another reason than the price, `modes` is empty.
     """
 
     fqdn: str
@@ -54,12 +59,15 @@ def view_availability(
     may_spend: bool,
     withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
 ) -> Availability:
-    """Return the availability of a name for a registration with `confirm` and valid nameservers, but without a mode or a coupon.
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, but without
+    a mode or a coupon.
 
-    The checks and parameters are those of `register`, without its locks. `may_spend` is true if the token has the scope credits:spend.
+    The checks and parameters are those of `register`, without its locks. `may_spend` is true if the token has
+    the scope credits:spend.
 
     Raises, in this order:
-        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token; the token is for other names.
+        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token;
+            the token is for other names.
         ValidationFailed: all errors in the name.
     """
     found = find_named_platform_domains(tx, command)

@@ -1,7 +1,7 @@
 """Read the part of a zone that the built-in name server needs to answer queries.
 
-A zone has what the names publish for which `lifecycle.is_in_dns` is true (a delegation, or records), and the adopted records. A registered
-name in the DNS hides the adopted records at and below it.
+A zone has what the names publish for which `lifecycle.is_in_dns` is true (a delegation, or records), and the
+adopted records. A registered name in the DNS hides the adopted records at and below it.
 """
 
 from collections import defaultdict
@@ -20,15 +20,20 @@ from sublet.platform_domains.nested import zone_cut
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]
-"""A query name and its ancestors below the apex, the query name first. If the query name is the apex, the apex alone."""
+"""A query name and its ancestors below the apex, the query name first. If the query name is the apex, the
+apex alone.
+"""
 
 
 def view_zones(tx: Tx, names: Collection[str], addresses: Sequence[str] = ()) -> dict[str, ZoneView]:
-    """Return the part of a zone that is needed to answer each query name. Skip names in no zone of this server.
+    """Return the part of a zone that is needed to answer each query name.
 
-    `names` are in lower case, without a final dot. `addresses` are the public addresses of the name server itself. Nameservers of a zone that
-    are inside the zone resolve to them. Query names below the same platform domains share one view, to save queries. If a query name is an
-    apex, `parent` is the view of the closest zone above.
+    Skip names in no zone of this server.
+
+    `names` are in lower case, without a final dot. `addresses` are the public addresses of the name server
+    itself. Nameservers of a zone that are inside the zone resolve to them. Query names below the same
+    platform domains share one view, to save queries. If a query name is an apex, `parent` is the view of the
+    closest zone above.
     """
     paths = {name: (name, *ancestors(name)) for name in names}
     found = platform_domain_store.find_platform_domains_among(
@@ -65,7 +70,10 @@ def _view(
     paths: Sequence[_Path],
     addresses: Sequence[str],
 ) -> ZoneView:
-    """Return the part of a zone that is needed to answer for these paths. Each of the `children`, the platform domains on them, gets a zone cut."""
+    """Return the part of a zone that is needed to answer for these paths.
+
+    Each of the `children`, the platform domains on them, gets a zone cut.
+    """
     zone = platform_domain.domain
     owners = {zone, f"*.{zone}"}
     for path in paths:
@@ -81,7 +89,8 @@ def _view(
     keys = [owner_key(each.owner) for published in found.values() for each in published]
     existing = {zone}
     for path in paths:
-        # Names at and below a delegation get a referral whether or not they exist (RFC 1034, section 4.3.2), so skip their paths.
+        # Names at and below a delegation get a referral whether or not they exist (RFC 1034, section 4.3.2),
+        # so skip their paths.
         if path[0] != zone and not _crosses_delegation(path, records):
             existing.update(_existing(tx, platform_domain, path, records, keys))
             existing.update(each.owner.partition(".")[2] for each in dsync)
@@ -91,7 +100,10 @@ def _view(
 
 
 def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
-    """Return the serial of a zone on the built-in name server. It rises with the time of the newest change of a name."""
+    """Return the serial of a zone on the built-in name server.
+
+    It rises with the time of the newest change of a name.
+    """
     newest = store.find_newest_change(tx, platform_domain.id)
     seconds = 0 if newest is None else zone_seconds(newest)
     return int(served_serial(platform_domain.serial, seconds))
@@ -100,7 +112,8 @@ def serial_of(tx: Tx, platform_domain: PlatformDomain) -> int:
 def _crosses_delegation(path: _Path, records: Mapping[str, tuple[Record, ...]]) -> bool:
     """True if a name on the path is delegated.
 
-    False if a label has an escaped dot: `ancestors` splits it there, so a delegated name on the path may be no ancestor.
+    False if a label has an escaped dot: `ancestors` splits it there, so a delegated name on the path may be
+    no ancestor.
     """
     if "\\." in path[0]:
         return False
@@ -118,8 +131,8 @@ def _existing(
 
     `published_keys` are the owner keys of all records of the registered names on the paths.
 
-    If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592), if names exist
-    below the wildcard.
+    If the query name (the first) doesn't exist, also include the wildcard at its closest encloser (RFC 4592),
+    if names exist below the wildcard.
     """
     if path[0] in records:
         return path
@@ -160,7 +173,9 @@ def _add_published(
 
 
 def _add_glue(tx: Tx, platform_domain: PlatformDomain, records: dict[str, tuple[Record, ...]]) -> None:
-    """Add the addresses of nameservers inside the zone: those of the registered name above the nameserver, or else adopted records."""
+    """Add the addresses of nameservers inside the zone: those of the registered name above the nameserver, or
+    else adopted records.
+    """
     zone = platform_domain.domain
     hosts = {
         record.rdata.removesuffix(".").lower()
@@ -191,7 +206,9 @@ def _by_owner(records: Iterable[Record]) -> dict[str, tuple[Record, ...]]:
 
 
 def dsync_records(platform_domain: PlatformDomain) -> tuple[Record, ...]:
-    """Return the DSYNC records (RFC 9859): where children send NOTIFY messages about CDS and CSYNC records, if the zone follows these."""
+    """Return the DSYNC records (RFC 9859): where children send NOTIFY messages about CDS and CSYNC records,
+    if the zone follows these.
+    """
     if not platform_domain.apex_nameservers:
         return ()
     follows = {"CDS": platform_domain.automatic_ds != "off", "CSYNC": platform_domain.csync}

@@ -36,16 +36,19 @@ def set_zone_record(
     *,
     ttl_seconds: int = TTL_SECONDS_DEFAULT,
 ) -> RecordSet:
-    """Store an RRset of a zone, in place of the one that has this owner and type. Return it in canonical form, and raise the serial.
+    """Store an RRset of a zone, in place of the one that has this owner and type.
 
-    Names at or above its owner can't be registered from then on. An RRset that is stored already changes nothing.
+    Return it in canonical form, and raise the serial.
+
+    Names at or above its owner can't be registered from then on. An RRset that is stored already changes
+    nothing.
 
     Raises, in this order:
         NotFound: no such platform domain.
         Conflict: the zone is on a primary.
         ValidationFailed: all wrong fields (`check_records`; SOA and NS are settings; a CNAME at the apex).
-        Conflict: the owner is at or below a name that is registered or not released yet, a platform domain, an adopted delegation, or an
-            owner of the registry; a CNAME would not be alone.
+        Conflict: the owner is at or below a name that is registered or not released yet, a platform domain,
+            an adopted delegation, or an owner of the registry; a CNAME would not be alone.
     """
     platform_domain = _lock_built_in(tx, identifier)
     wanted = RecordSetInput(owner, type_name, tuple(values), ttl_seconds)
@@ -80,7 +83,8 @@ def remove_zone_record(tx: Tx, actor: Actor, identifier: str, owner: str, type_n
     before = [each for each in at_owner if each.type == upper]
     if not before:
         raise NotFound(
-            f"{zone} has no {shown(upper)} record at `{shown(owner)}`. `sublet zone record list {zone}` lists its records."
+            f"{zone} has no {shown(upper)} record at `{shown(owner)}`. `sublet zone record list {zone}` "
+            "lists its records."
         )
     _replace(tx, actor, platform_domain, "zone_record.remove", before, [])
     return RecordSet(relative, upper, before[0].ttl_seconds, tuple(sorted(each.rdata for each in before)))
@@ -111,7 +115,8 @@ def _lock_built_in(tx: Tx, identifier: str) -> PlatformDomain:
 def _refuse_primary(platform_domain: PlatformDomain) -> None:
     if platform_domain.primary:
         raise Conflict(
-            f"The zone {platform_domain.domain} is on the primary {platform_domain.primary}, which has its records. Edit the zone there; "
+            f"The zone {platform_domain.domain} is on the primary {platform_domain.primary}, which has its "
+            "records. Edit the zone there; "
             f"`sublet zone check {platform_domain.domain}` lists them."
         )
 
@@ -119,7 +124,10 @@ def _refuse_primary(platform_domain: PlatformDomain) -> None:
 def _check(platform_domain: PlatformDomain, wanted: RecordSetInput) -> RecordSet:
     """Return the RRset in canonical form. The limits of registrants' records don't apply."""
     if wanted.type.upper() in _OF_THE_ZONE:
-        message = "The SOA and NS records of a zone are settings: `sublet domain edit`. NS records below it belong to registered names."
+        message = (
+            "The SOA and NS records of a zone are settings: `sublet domain edit`. NS records below it "
+            "belong to registered names."
+        )
         raise validation_failed([FieldError("type", "value_invalid", message)])
     unlimited = structs.replace(
         platform_domain,
@@ -134,7 +142,10 @@ def _check(platform_domain: PlatformDomain, wanted: RecordSetInput) -> RecordSet
             [replace(each, field=each.field.removeprefix("records[0].")) for each in errors]
         )
     if (sets[0].name, sets[0].type) == ("@", "CNAME"):
-        message = f"{platform_domain.domain} has SOA and NS records, so it can't have a CNAME. Give its addresses (A, AAAA), or HTTPS."
+        message = (
+            f"{platform_domain.domain} has SOA and NS records, so it can't have a CNAME. Give its "
+            "addresses (A, AAAA), or HTTPS."
+        )
         raise validation_failed([FieldError("type", "cname_not_alone", message)])
     return sets[0]
 
@@ -146,12 +157,14 @@ def _refuse_foreign_owner(tx: Tx, platform_domain: PlatformDomain, name: str) ->
     held = store.list_unreleased_names(tx, path)
     if held:
         raise Conflict(
-            f"{held[0]} is registered, or was recently, and only its holder sets records there. Choose another owner."
+            f"{held[0]} is registered, or was recently, and only its holder sets records there. Choose "
+            "another owner."
         )
     nested = platform_domain_store.find_platform_domains_among(tx, path)
     if nested:
         raise Conflict(
-            f"{nested[0].domain} is a zone of its own. Set the record there: `sublet zone record set {nested[0].domain}`."
+            f"{nested[0].domain} is a zone of its own. Set the record there: `sublet zone record set "
+            f"{nested[0].domain}`."
         )
     reserved = [label for label in _RESERVED_OWNERS if is_at_or_below(name, f"{label}.{zone}")]
     if reserved:
@@ -162,7 +175,8 @@ def _refuse_foreign_owner(tx: Tx, platform_domain: PlatformDomain, name: str) ->
     cuts = [owner for owner, records in adopted.items() if any(each.type == "NS" for each in records)]
     if cuts:
         raise Conflict(
-            f"{cuts[0]} is delegated by an adopted NS record, so resolvers would not see the record. Remove the NS record first."
+            f"{cuts[0]} is delegated by an adopted NS record, so resolvers would not see the record. "
+            "Remove the NS record first."
         )
 
 
@@ -175,7 +189,8 @@ def _refuse_alias_beside_others(
         others = others | {"A", "AAAA"}  # the built-in name server adds its addresses
     if others and (rrset.type == "CNAME" or "CNAME" in others):
         raise Conflict(
-            f"A CNAME must be alone, and {name} has {', '.join(sorted(others))} records. Remove them, or choose another owner."
+            f"A CNAME must be alone, and {name} has {', '.join(sorted(others))} records. Remove them, or "
+            "choose another owner."
         )
 
 

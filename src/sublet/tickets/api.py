@@ -127,7 +127,10 @@ class TicketAnswer(Success, kw_only=True):
 
 
 class TicketBody(Body):
-    """A new ticket. `subdomain_id`, `subdomain` or `fqdn` names the user's subdomain that the ticket is about."""
+    """A new ticket.
+
+    `subdomain_id`, `subdomain` or `fqdn` names the user's subdomain that the ticket is about.
+    """
 
     required_members: ClassVar[tuple[str, ...]] = ("subject", "message")
 

@@ -15,7 +15,8 @@ def find_own_ticket(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """Return a user's ticket by id or number, without its messages.
 
     Raises:
-        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name. Another user's ticket is not found either.
+        TicketNotFound: the user has no such ticket, or the token is not for the ticket's name. Another user's
+            ticket is not found either.
     """
     ticket = _find(tx, identifier, actor.holder_id)
     if ticket is None or not _is_allowed(actor, ticket):
@@ -44,7 +45,9 @@ def find_for_staff(tx: Tx, identifier: str) -> Ticket:
 
 
 def lock_for_staff(tx: Tx, identifier: str) -> Ticket:
-    """Lock a ticket's user, to serialize changes to the user's tickets. Return the ticket without its messages.
+    """Lock a ticket's user, to serialize changes to the user's tickets.
+
+    Return the ticket without its messages.
 
     Raises:
         TicketNotFound: there is no such ticket.

@@ -8,7 +8,9 @@ import unicodedata
 from sublet.errors import Conflict, FieldError, TicketClosed
 
 MESSAGES_MAX = 200
-"""A user can't reply to a ticket with this many messages. There is a limit because a ticket is always read as a whole."""
+"""A user can't reply to a ticket with this many messages. There is a limit because a ticket is always read as
+a whole.
+"""
 SUBJECT_CHARACTERS_MAX = 200
 MESSAGE_CHARACTERS_MAX = 20_000
 AUTHOR_NAME_CHARACTERS_MAX = 200
@@ -54,8 +56,8 @@ def default_priority(ticket_type: str) -> str:
 def check_line(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     """Return the errors in a text of one line (a subject, a name): `required`, `too_long`, `value_invalid`.
 
-    The limit counts Unicode code points. Line breaks and control characters are `value_invalid`, because the text is shown in mail headers
-    and on terminals.
+    The limit counts Unicode code points. Line breaks and control characters are `value_invalid`, because the
+    text is shown in mail headers and on terminals.
     """
     errors = _check_length(field, text, characters_max)
     if text is not None and any(unicodedata.category(char) in _NOT_IN_A_LINE for char in text):
@@ -65,10 +67,12 @@ def check_line(field: str, text: str | None, characters_max: int) -> list[FieldE
 
 
 def check_message(text: str | None) -> list[FieldError]:
-    """Return the errors in a message: `required`, `too_long` (20,000 code points), `value_invalid`. The message is stored unchanged.
+    """Return the errors in a message: `required`, `too_long` (20,000 code points), `value_invalid`.
 
-    NUL and lone surrogates are `value_invalid`, because the database can't store them. Not checked: whether Markdown is well-formed or
-    harmless. Clients that render Markdown must escape HTML.
+    The message is stored unchanged.
+
+    NUL and lone surrogates are `value_invalid`, because the database can't store them. Not checked: whether
+    Markdown is well-formed or harmless. Clients that render Markdown must escape HTML.
     """
     errors = _check_length("message", text, MESSAGE_CHARACTERS_MAX)
     if text is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):

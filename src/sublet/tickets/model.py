@@ -16,7 +16,10 @@ MESSAGE_FORMATS = ("text", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a ticket. `author_type` is one of `AUTHOR_TYPES`, `message_format` one of `MESSAGE_FORMATS`."""
+    """A message of a ticket.
+
+    `author_type` is one of `AUTHOR_TYPES`, `message_format` one of `MESSAGE_FORMATS`.
+    """
 
     id: int
     author_type: str
@@ -40,7 +43,8 @@ class NewMessage:
 class Ticket:
     """A ticket (spec, part 2). `subdomain` is the fqdn of the name that the ticket is about.
 
-    `messages` is empty in lists and after changes. `requester_email` is the address that the user had when the ticket was opened.
+    `messages` is empty in lists and after changes. `requester_email` is the address that the user had when
+    the ticket was opened.
     """
 
     id: int
@@ -82,7 +86,10 @@ class TicketRequest:
 
 @dataclass(frozen=True, slots=True)
 class TicketFilter:
-    """The filters of lists of tickets. None means any. Only the staff's list filters by `subdomain`, the fqdn of the ticket's name."""
+    """The filters of lists of tickets.
+
+    None means any. Only the staff's list filters by `subdomain`, the fqdn of the ticket's name.
+    """
 
     status: str | None = None
     type: str | None = None

@@ -30,15 +30,18 @@ from sublet.tickets.model import (
 
 
 def open_ticket(tx: Tx, actor: Actor, command: TicketRequest) -> Outcome:
-    """Open a ticket with its first message, notify the operator, and return the ticket's id. Suspended users can open tickets too.
+    """Open a ticket with its first message, notify the operator, and return the ticket's id.
+
+    Suspended users can open tickets too.
 
     The request may give a subdomain by id, by name, or by both. The subdomain may be in the trash.
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain. Its codes are
-            `ticket_subdomain_invalid` (the user has no such subdomain, the token is not for it, or the fields give different subdomains;
-            spec, part 7, rule 5) and `required` (the token is for some names only, and the request gives no subdomain).
+        ValidationFailed: all invalid fields: subject, message, type, message_format, and the subdomain. Its
+            codes are `ticket_subdomain_invalid` (the user has no such subdomain, the token is not for it, or
+            the fields give different subdomains; spec, part 7, rule 5) and `required` (the token is for some
+            names only, and the request gives no subdomain).
     """
     user, holder = lock_requesting_holder(tx, actor)
     errors = [
@@ -79,7 +82,9 @@ def open_ticket(tx: Tx, actor: Actor, command: TicketRequest) -> Outcome:
 def _find_subdomain_of_request(
     tx: Tx, actor: Actor, command: TicketRequest, errors: list[FieldError]
 ) -> Subdomain | None:
-    """Return the subdomain that the fields of the request give, and append the errors in these fields to `errors`."""
+    """Return the subdomain that the fields of the request give, and append the errors in these fields to
+    `errors`.
+    """
     identifiers: dict[str, str | None] = {}
     if command.subdomain_id is not None:
         identifiers["subdomain_id"] = (

@@ -17,7 +17,9 @@ from sublet.tickets.model import MESSAGE_FORMAT_DEFAULT, MESSAGE_FORMATS, NewMes
 def reply(
     tx: Tx, actor: Actor, identifier: str, message: str | None, message_format: str | None = None
 ) -> Outcome:
-    """Add a message of the user to one of their tickets. The ticket's status becomes open. Notify the operator. Return the ticket's id.
+    """Add a message of the user to one of their tickets.
+
+    The ticket's status becomes open. Notify the operator. Return the ticket's id.
 
     Raises, in this order:
         AccountSuspended: the user is suspended. Suspended users can open a new ticket.
@@ -50,7 +52,10 @@ def reply(
 
 
 def add_message(tx: Tx, actor: Actor, ticket: Ticket, action: str, message: NewMessage) -> int:
-    """Add a checked message of the user or of staff to a ticket, and return the message's id. Raise `TicketClosed` if the ticket is closed."""
+    """Add a checked message of the user or of staff to a ticket, and return the message's id.
+
+    Raise `TicketClosed` if the ticket is closed.
+    """
     status = status_after_message(ticket.status, message.author_type)
     message_id = store.insert_message(tx, ticket.id, message)
     store.update_status(tx, ticket.id, status)

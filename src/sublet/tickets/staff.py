@@ -1,4 +1,7 @@
-"""The staff's verbs on tickets (docs/spec-choices.md, "Tickets"). Not checked: that the actor is staff; only the operator's commands call them."""
+"""The staff's verbs on tickets (docs/spec-choices.md, "Tickets").
+
+Not checked: that the actor is staff; only the operator's commands call them.
+"""
 
 from dataclasses import replace
 
@@ -47,10 +50,12 @@ def staff_open(
     message_format: str | None = None,
     priority: str | None = None,
 ) -> Outcome:
-    """Open a ticket about a name for the name's user, and return the ticket's id. The name may be in the trash.
+    """Open a ticket about a name for the name's user, and return the ticket's id.
 
-    The new ticket has the status `answered`. The user gets the message by mail. The user can read the whole ticket. Confidential details belong
-    in the actor's reason, which only the audit shows.
+    The name may be in the trash.
+
+    The new ticket has the status `answered`. The user gets the message by mail. The user can read the whole
+    ticket. Confidential details belong in the actor's reason, which only the audit shows.
 
     Raises, in this order:
         NotFound: there is no such name, or its user is deleted.
@@ -97,7 +102,9 @@ def staff_reply(
     *,
     message_format: str | None = None,
 ) -> Outcome:
-    """Add a message of staff to any user's ticket. The ticket's status becomes answered. Return the ticket's id.
+    """Add a message of staff to any user's ticket.
+
+    The ticket's status becomes answered. Return the ticket's id.
 
     The user sees `author_name` as the author, and gets the message by mail, even if the user is suspended.
 
@@ -122,7 +129,9 @@ def staff_reply(
 
 
 def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcome:
-    """Set the priority of any user's ticket, and return the ticket's id. Setting the current priority changes nothing.
+    """Set the priority of any user's ticket, and return the ticket's id.
+
+    Setting the current priority changes nothing.
 
     The user can see the priority, but gets no mail about the change.
 
@@ -145,7 +154,8 @@ def set_priority(tx: Tx, actor: Actor, identifier: str, priority: str) -> Outcom
 CLOSING = NewMessage(
     "system",
     "System",
-    "This ticket was closed. If you need more help, open a new ticket, and mention the number of this ticket in it.",
+    "This ticket was closed. If you need more help, open a new ticket, and mention the number of this "
+    "ticket in it.",
 )
 
 
@@ -197,7 +207,10 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
 
 
 def mail_subject(ticket: Ticket) -> str:
-    """Return the subject of a mail about a ticket. The subject stays the same until the ticket is closed, so that mail programs group the mails."""
+    """Return the subject of a mail about a ticket.
+
+    The subject stays the same until the ticket is closed, so that mail programs group the mails.
+    """
     prefix = "Closed" if ticket.status == "closed" else "Re"
     return f"{prefix}: [{ticket_number(ticket.id)}] {ticket.subject}"
 

@@ -76,7 +76,10 @@ _OWN_BY_ID = Prepared(_BY_ID.where(tickets.c.user_id == bindparam("owner_id")))
 
 
 def find_ticket(tx: Tx, ticket_id: int, *, user_id: int | None = None) -> Ticket | None:
-    """Return the ticket with this id, without its messages, or None. With `user_id`, return only a ticket of that user."""
+    """Return the ticket with this id, without its messages, or None.
+
+    With `user_id`, return only a ticket of that user.
+    """
     if user_id is None:
         row = _ANY_BY_ID.one_or_none(tx, ticket_id=ticket_id)
     else:
@@ -108,7 +111,9 @@ _OWN = Pages(
 
 
 def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Position | None) -> list[Ticket]:
-    """Return the user's tickets that match the filters and the token's restrictions, newest message first, without their messages."""
+    """Return the user's tickets that match the filters and the token's restrictions, newest message first,
+    without their messages.
+    """
     is_for_all = actor.restrictions.allows_all_names
     if wanted == TicketFilter() and is_for_all:
         return _OWN.read(tx, limit, after, owner_id=actor.holder_id)
@@ -122,7 +127,9 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:
-    """Return the tickets of all users that match the filters, newest message first, without their messages."""
+    """Return the tickets of all users that match the filters, newest message first,
+    without their messages.
+    """
     return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
 
 

@@ -1,4 +1,6 @@
-"""Read messages of DNS UPDATE with TSIG, and write their responses (RFC 2136, RFC 8945; no SQL, no network)."""
+"""Read messages of DNS UPDATE with TSIG, and write their responses (RFC 2136, RFC
+8945; no SQL, no network).
+"""
 
 import struct
 from collections.abc import Callable

@@ -1,1 +1,4 @@
-"""The console: the API's operations as pages for browsers. It has no rules of its own: each page calls operations, or the functions with which they read."""
+"""The console: the API's operations as pages for browsers.
+
+It has no rules of its own: each page calls operations, or the functions with which they read.
+"""

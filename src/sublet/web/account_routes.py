@@ -25,7 +25,8 @@ def _of_organization(path: str, post: Handler | None, *operations: str) -> Page:
     return _personal(f"/o/{{organization:id}}{path}", organizations.show, post, *shown, *operations)
 
 
-# Each path of a form also takes GET, which a browser sends after a new sign-in, or after a reload of a refused form.
+# Each path of a form also takes GET, which a browser sends after a new sign-in, or after a reload of a
+# refused form.
 ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens", tokens.show_list, operations=("list_tokens",)),
     Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token",)),

@@ -1,4 +1,6 @@
-"""The stylesheet, the scripts and the pictures of the pages: read and compressed once, and served under names with their digest."""
+"""The stylesheet, the scripts and the pictures of the pages: read and compressed once, and served under names
+with their digest.
+"""
 
 import gzip
 import hashlib
@@ -24,7 +26,10 @@ _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 class CompressedBody:
-    """The body of an answer, compressed once. Not for a page with data of a session, whose length would reveal them (BREACH)."""
+    """The body of an answer, compressed once.
+
+    Not for a page with data of a session, whose length would reveal them (BREACH).
+    """
 
     def __init__(self, media_type: str, body: bytes) -> None:
         self._media_type = media_type
@@ -32,7 +37,10 @@ class CompressedBody:
         self._compressed = gzip.compress(body, mtime=0)
 
     def answer(self, request: Request, headers: Mapping[str, str]) -> Response:
-        """Return an answer with these headers. It is compressed if the client accepts this, and if it is then shorter."""
+        """Return an answer with these headers.
+
+        It is compressed if the client accepts this, and if it is then shorter.
+        """
         body, sent = self._body, {**headers, "vary": "accept-encoding"}
         if "gzip" in request.headers.get("accept-encoding", "") and len(self._compressed) < len(body):
             body, sent["content-encoding"] = self._compressed, "gzip"
@@ -44,7 +52,9 @@ async def _serve(asset: CompressedBody, request: Request) -> Response:
 
 
 class Assets:
-    """The assets by name: the files of this package, and `configured` ones from the operator's settings, which replace files of the same name."""
+    """The assets by name: the files of this package, and `configured` ones from the operator's settings,
+    which replace files of the same name.
+    """
 
     def __init__(self, configured: Mapping[str, bytes]) -> None:
         own = {each.name: each.read_bytes() for each in files("sublet.web").joinpath("assets").iterdir()}
@@ -67,7 +77,10 @@ class Assets:
         self._urls[name] = f"{ASSETS_PATH}/{digest}-{name}"
 
     def _with_imports(self, body: bytes) -> bytes:
-        """Return a script with its imports changed to the served names. A script can only import scripts whose names sort before its own."""
+        """Return a script with its imports changed to the served names.
+
+        A script can only import scripts whose names sort before its own.
+        """
         for name, url in self._urls.items():
             body = body.replace(f'"./{name}"'.encode(), f'"{url}"'.encode())
         return body

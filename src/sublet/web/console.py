@@ -1,4 +1,7 @@
-"""The routes of the console. Every request is checked before the handler of its page, and logged and counted after it."""
+"""The routes of the console.
+
+Every request is checked before the handler of its page, and logged and counted after it.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,18 +40,24 @@ from sublet.web.waiting import Waiting, read_waiting
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src "
+    "'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'",
     "referrer-policy": "same-origin",
 }
-"""The headers that pages have in place of the API's. Only with this referrer policy do browsers send `Origin` with a form."""
+"""The headers that pages have in place of the API's. Only with this referrer policy do browsers send `Origin`
+with a form.
+"""
 SWITCHER_MAX = 20
 """The maximum number of organizations in the head of a page. The page of organizations has all."""
 _NOT_SIGNED_IN = (TokenMissing, SessionInvalid)
 
 
 class Console:
-    """The pages. `public_url` is the address at which clients reach the service; `document` builds the OpenAPI document."""
+    """The pages. `public_url` is the address at which clients reach the service; `document` builds the
+    OpenAPI document.
+    """
 
     def __init__(
         self,
@@ -98,7 +107,9 @@ class Console:
         return found
 
     async def refuse(self, request: Request, refusal: Refusal) -> Response:
-        """Return the page of a refusal for a path without a page, or for a method that the page doesn't have."""
+        """Return the page of a refusal for a path without a page, or for a method that
+        the page doesn't have.
+        """
 
         async def show(_call: PageCall) -> Response:
             raise refusal
@@ -165,7 +176,9 @@ class Console:
         return call.render("refused")
 
     async def _check_and_handle(self, call: PageCall) -> Response:
-        """Check the head, the rate limits, the session, the form and its origin, then return the answer of the handler."""
+        """Check the head, the rate limits, the session, the form and its origin, then return the answer of
+        the handler.
+        """
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
         call.failure_limits = await self._calls.count_request(call.client, call.headers)

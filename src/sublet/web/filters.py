@@ -24,7 +24,9 @@ _PAGES = {
     "tokens": "/tokens",
     "activity": "/activity",
 }
-"""The page that replaces an operation in a message, by the first segment of the operation's path. Organizations have these pages too."""
+"""The page that replaces an operation in a message, by the first segment of the operation's path.
+Organizations have these pages too.
+"""
 _PERSONAL_PAGES = {
     "me": "/account",
     "passkeys": "/passkeys",
@@ -113,7 +115,8 @@ def sentence(text: str) -> str:
 def message(context: Context, text: str) -> Markup:
     """Return a message of the API for a page.
 
-    A mode of registration is a plan on pages. Backquotes become code, and operations become links to their pages.
+    A mode of registration is a plan on pages. Backquotes become code, and operations become links to their
+    pages.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -156,7 +159,9 @@ REASONS = {
     "insufficient_credits": "You need more credits",
     "token_restricted": "Not allowed",
 }
-"""Why a name can't be registered. The key is `unavailable_reason` of `AvailabilityShape`, after `own ` if the user holds the name, or `reason`."""
+"""Why a name can't be registered. The key is `unavailable_reason` of `AvailabilityShape`, after `own ` if the
+user holds the name, or `reason`.
+"""
 EVENTS = {
     "registered": "Registered",
     "nameservers_updated": "Nameservers changed",

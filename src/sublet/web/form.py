@@ -17,7 +17,10 @@ FIELDS_MAX = 200
 
 
 class Form(dict[str, str]):
-    """The fields of a form, stripped of blanks. Of several fields with the same name it has the last; `lists` has all."""
+    """The fields of a form, stripped of blanks.
+
+    Of several fields with the same name it has the last; `lists` has all.
+    """
 
     def __init__(self, pairs: list[tuple[str, str]] = ()) -> None:  # type: ignore[assignment] # the default is never changed
         super().__init__(pairs)
@@ -34,7 +37,10 @@ class Form(dict[str, str]):
         return [line for each in self.get(name, "").splitlines() if (line := each.strip())]
 
     def number(self, name: str) -> int | str | None:
-        """Return the number in a field; None if the field is empty or missing. Other text is returned unchanged, and the API refuses it."""
+        """Return the number in a field; None if the field is empty or missing.
+
+        Other text is returned unchanged, and the API refuses it.
+        """
         text = self.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else text or None
 

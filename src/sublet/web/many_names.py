@@ -1,4 +1,6 @@
-"""Do one thing with several names that were chosen in the list: nameservers, automatic renewal, trash, or a file."""
+"""Do one thing with several names that were chosen in the list: nameservers, automatic renewal, trash, or a
+file.
+"""
 
 import asyncio
 import csv

@@ -245,7 +245,10 @@ async def _show_quote(call: PageCall, action: str) -> Response:
 
 
 async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
-    """Renew or restore a name. Without a confirmation the API returns a quote, or acts if the price is zero."""
+    """Renew or restore a name.
+
+    Without a confirmation the API returns a quote, or acts if the price is zero.
+    """
     subdomain = await _find(call)
     members = {"coupon_code": call.form.text("coupon_code"), **confirmation(call)}
     try:
@@ -310,7 +313,10 @@ async def transfer(call: PageCall) -> Response:
 
 
 async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int | str | None) -> Response:
-    """Offer the name to the user's own address, and accept it for another holder. A refusal leaves no offer behind."""
+    """Offer the name to the user's own address, and accept it for another holder.
+
+    A refusal leaves no offer behind.
+    """
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     if isinstance(organization_id, str):
         raise NotFound("There is no such organization. Choose one of yours.")
@@ -356,5 +362,8 @@ async def _find(call: PageCall) -> SubdomainShape:
 
 
 def _etag(subdomain: SubdomainShape) -> str:
-    """Return the entity tag of the shown name. The form sends it back, so that it can't undo a later change by another client."""
+    """Return the entity tag of the shown name.
+
+    The form sends it back, so that it can't undo a later change by another client.
+    """
     return entity_tag(SubdomainAnswer(subdomain=subdomain))

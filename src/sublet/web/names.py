@@ -1,4 +1,6 @@
-"""The list of the user's names, with filters, search, order and pages, and what can be done with several of them."""
+"""The list of the user's names, with filters, search, order and pages, and what can be done with several of
+them.
+"""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

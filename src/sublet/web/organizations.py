@@ -1,4 +1,6 @@
-"""The pages of organizations: the user's list, and the members, roles and open invitations of an organization."""
+"""The pages of organizations: the user's list, and the members, roles and open invitations of an
+organization.
+"""
 
 from typing import Any
 
@@ -91,7 +93,10 @@ async def delete(call: PageCall) -> Response:
 
 
 async def leave(call: PageCall) -> Response:
-    """Leave an organization. The request acts for the user, not the organization, because any member may leave."""
+    """Leave an organization.
+
+    The request acts for the user, not the organization, because any member may leave.
+    """
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     await call.api("remove_member", id=_organization_id(call), user_id=str(call.registrant.user.id))
     return call.redirect("/organizations", "You have left the organization.")

@@ -40,7 +40,10 @@ LISTED_MAX = 500
 
 
 class _IdConvertor(Convertor[int]):
-    """Converts an id in a path, `{name:id}`. Other numbers match no page: a database refuses integers of more than 64 bits."""
+    """Converts an id in a path, `{name:id}`.
+
+    Other numbers match no page: a database refuses integers of more than 64 bits.
+    """
 
     regex = "[1-9][0-9]{0,17}"
 
@@ -56,12 +59,15 @@ register_url_convertor("id", _IdConvertor())
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A path with the handlers of its methods. `operations` are the names of the operations that the handlers call.
+    """A path with the handlers of its methods.
 
-    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. To show another page instead, `post` catches the
-    refusal itself.
+    `operations` are the names of the operations that the handlers call.
 
-    A page that isn't open needs a session. A page that is neither open nor personal is also at `/o/{organization}` before its path.
+    If the API refuses what `post` sends, `get` shows the page with the form and the refusal. To show another
+    page instead, `post` catches the refusal itself.
+
+    A page that isn't open needs a session. A page that is neither open nor personal is also at
+    `/o/{organization}` before its path.
     """
 
     path: str
@@ -75,7 +81,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all pages use: the calls of operations, the operations by name, and the function that renders a template."""
+    """What all pages use: the calls of operations, the operations by name, and the function that renders a
+    template.
+    """
 
     calls: Calls
     operations: Mapping[str, Operation]
@@ -106,7 +114,9 @@ class PageCall:
     headers: dict[str, str] = field(default_factory=dict)
     """Headers for the answer: `Set-Cookie`, and the API's rate limits."""
     counted_classes: set[str] = field(default_factory=set)
-    """The rate classes that this page has counted. All its reads of a class count once, because the user sees one page."""
+    """The rate classes that this page has counted. All its reads of a class count once, because the user sees
+    one page.
+    """
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -114,7 +124,9 @@ class PageCall:
         return self.request.path_params
 
     def url(self, path: str) -> str:
-        """Return the path of another page for the same holder: the user, or the organization in the path of this page."""
+        """Return the path of another page for the same holder: the user, or the organization in the path of
+        this page.
+        """
         return path if self.organization_id is None else f"/o/{self.organization_id}{path}"
 
     async def api(
@@ -131,8 +143,9 @@ class PageCall:
     ) -> Any:
         """Call an operation of the API with the members of its body, and return the Struct of its answer.
 
-        The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an operation several times needs another
-        `key` for each call. Pass `is_guess=False` for a call whose refusal is no failed authentication, because another call follows.
+        The form's idempotency key is sent, so a form that is sent twice acts once. A form that calls an
+        operation several times needs another `key` for each call. Pass `is_guess=False` for a call whose
+        refusal is no failed authentication, because another call follows.
 
         Raises:
             Refusal: any of the operation.
@@ -164,7 +177,9 @@ class PageCall:
         return (await self.shared.calls.answer(operation, registrant, sent)).body
 
     async def read(self, name: str, function: Callable[[Tx, Call[None, None]], ReadT]) -> ReadT:
-        """Return what a function reads in one transaction. Scope, role and limit of an operation apply, and its reads count once.
+        """Return what a function reads in one transaction.
+
+        Scope, role and limit of an operation apply, and its reads count once.
 
         Raises:
             Refusal: RateLimited, InsufficientRole, or a refusal of the function.
@@ -248,7 +263,10 @@ class PageCall:
 
     @property
     def has_old_sign_in(self) -> bool:
-        """True if the sign-in of this browser is too old for a sensitive operation. Its method isn't checked."""
+        """True if the sign-in of this browser is too old for a sensitive operation.
+
+        Its method isn't checked.
+        """
         session = self.registrant.session if self.registrant is not None else None
         now = self.shared.calls.context.db.now()
         return session is not None and now - session.signed_in_at > RECENT_SIGN_IN
@@ -260,7 +278,9 @@ class PageCall:
 
     @property
     def scopes(self) -> frozenset[str]:
-        """The scopes of the user's role in the organization for which the user acts; none without a session."""
+        """The scopes of the user's role in the organization for which the user acts;
+        none without a session.
+        """
         return frozenset() if self.registrant is None else frozenset(self.registrant.restrictions.scopes)
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:

@@ -112,8 +112,8 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the host names in a text that was pasted for the name `fqdn`.
 
     Records of other types and of names below `fqdn` are ignored. A line of one word that is no host name is a
-    value too, so that the API refuses it. If other lines have hosts, it is ignored, unless it has a dot and is no
-    address.
+    value too, so that the API refuses it. If other lines have hosts, it is ignored, unless it has a dot and
+    is no address.
     """
     found, doubtful, ignored = [], [], []
     for line in _lines(text):
@@ -140,8 +140,8 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
 def parse_pasted_glue(text: str, fqdn: str = "", nameservers: Collection[str] = ()) -> Pasted[dict[str, str]]:
     """Return the entries of glue in lines such as `ns1.a.example 192.0.2.1`, and in A and AAAA records.
 
-    Of records, only those of `nameservers` at or below `fqdn` are taken. A word that isn't an address is returned
-    as an address, so that the API refuses it.
+    Of records, only those of `nameservers` at or below `fqdn` are taken. A word that isn't an address is
+    returned as an address, so that the API refuses it.
     """
     found: list[tuple[tuple[str, str], ...]] = []
     ignored = []
@@ -163,8 +163,8 @@ def parse_pasted_glue(text: str, fqdn: str = "", nameservers: Collection[str] = 
 def parse_pasted_ds(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the DS records and DNSKEYs of a text, each on one line, as the API takes them.
 
-    Records of other types and of names below `fqdn` are ignored, and a DNSKEY with the flags 256 if there is one
-    with 257. A text without any of them is returned, so that the API refuses it.
+    Records of other types and of names below `fqdn` are ignored, and a DNSKEY with the flags 256 if there is
+    one with 257. A text without any of them is returned, so that the API refuses it.
     """
     found: list[str] = []
     ignored: list[str] = []
@@ -225,8 +225,8 @@ def _glue_entries(host: str, words: list[str]) -> Iterator[tuple[tuple[str, str]
 def _ds_of_record(words: list[str], fqdn: str) -> str | None:
     """Return a DS, DNSKEY, CDS or CDNSKEY record as the API takes it.
 
-    Return None if it is below `fqdn`, or has no numbers. The owner is left out if it is `fqdn`. Another one stays,
-    so that the API refuses it.
+    Return None if it is below `fqdn`, or has no numbers. The owner is left out if it is `fqdn`. Another one
+    stays, so that the API refuses it.
     """
     at = next(index for index, word in enumerate(words) if word.upper() in _DS_TYPES)
     rest = list(dropwhile(lambda word: not word.isdigit(), words[at + 1 :]))

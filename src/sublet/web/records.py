@@ -1,4 +1,7 @@
-"""The page of a name's records: forms by purpose, a table, and a zone file. What a form removes is shown before it is stored."""
+"""The page of a name's records: forms by purpose, a table, and a zone file.
+
+What a form removes is shown before it is stored.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,7 +70,10 @@ async def show(call: PageCall) -> Response:
 
 
 async def change(call: PageCall) -> Response:
-    """Store what a form adds. Show a change that removes something first, and store it with the confirmation."""
+    """Store what a form adds.
+
+    Show a change that removes something first, and store it with the confirmation.
+    """
     plan = await call.read("get_records", partial(_read_plan, form=call.form))
     view = plan.view
     has_failed = view.provisioning.status == "failed"

@@ -1,6 +1,7 @@
 """Convert the forms for records to RRsets. Each form has a purpose, such as a website or a row of the table.
 
-`check_records` checks the RRsets. These functions accept what people paste: addresses of pages, several hosts in one field.
+`check_records` checks the RRsets. These functions accept what people paste: addresses of pages, several hosts
+in one field.
 """
 
 import re
@@ -18,7 +19,10 @@ from sublet.web.form import Form
 
 _ENTRY = re.compile(r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[\d+\])?")
 _WEBSITE_TYPES = ("A", "AAAA", "CNAME")
-_HAS_ALIAS = "The name points to a host (CNAME), so it can have no other records. Give another name, or remove its CNAME first."
+_HAS_ALIAS = (
+    "The name points to a host (CNAME), so it can have no other records. Give another name, or remove its "
+    "CNAME first."
+)
 _BOTH = ("@", "www")
 
 
@@ -26,8 +30,8 @@ _BOTH = ("@", "www")
 class RecordsForm:
     """The RRsets of a form, as `ChangeRecords` takes them.
 
-    `fields` has the form's field for the values of each entry, `owner_field` the one for all owners. `file` is the zone file that has the
-    entries, if they come from one.
+    `fields` has the form's field for the values of each entry, `owner_field` the one for all owners. `file`
+    is the zone file that has the entries, if they come from one.
     """
 
     entries: tuple[RecordSetInput, ...]
@@ -52,11 +56,13 @@ class RecordsForm:
 def check_records_form(
     form: Form, fqdn: str, stored: Sequence[RecordSet], platform_domain: PlatformDomain
 ) -> tuple[RecordsForm, tuple[RecordSet, ...]]:
-    """Return the RRsets of a form, and all RRsets that the name would have with them. `stored` are those that it has.
+    """Return the RRsets of a form, and all RRsets that the name would have with them.
+
+    `stored` are those that it has.
 
     Raises:
-        ValidationFailed: a host has one label, a TTL is no number, a line of a zone file can't be read, or `check_records` refuses the
-            RRsets. The fields are those of the form.
+        ValidationFailed: a host has one label, a TTL is no number, a line of a zone file can't be read, or
+            `check_records` refuses the RRsets. The fields are those of the form.
     """
     found = PURPOSES.get(form.get("purpose", ""), _row)(form, fqdn, stored)
     kept = None if found.replaces_all else stored
@@ -100,7 +106,9 @@ def _address_website(form: Form, _fqdn: str, stored: Sequence[RecordSet]) -> Rec
 
 
 def _github_pages(form: Form, _fqdn: str, stored: Sequence[RecordSet]) -> RecordsForm:
-    """Point an owner to `USER.github.io`, which is right for sites of users, of organizations and of projects."""
+    """Point an owner to `USER.github.io`, which is right for sites of users, of organizations and of
+    projects.
+    """
     text = form.get("github_user", "")
     host, _, path = (text.partition("://")[2] or text).lower().partition("/")
     user = path.partition("/")[0] if host in ("github.com", "www.github.com") else host
@@ -203,7 +211,10 @@ def _with_added(
     values: Sequence[str],
     ttl_seconds: int | None = None,
 ) -> RecordSetInput:
-    """Return the RRset of an owner with its stored values, and those of `values` that aren't among them. An empty owner is the name."""
+    """Return the RRset of an owner with its stored values, and those of `values` that aren't among them.
+
+    An empty owner is the name.
+    """
     key = (canonical_owner(fqdn, owner or "@"), rdtype)
     old = next((each for each in stored if (each.name, each.type) == key and each.values), None)
     if old is None:

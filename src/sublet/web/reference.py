@@ -1,4 +1,7 @@
-"""The pages of the API reference, open to all. They are rendered from the OpenAPI document at the first request."""
+"""The pages of the API reference, open to all.
+
+They are rendered from the OpenAPI document at the first request.
+"""
 
 import asyncio
 from typing import Any

@@ -21,7 +21,10 @@ from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split
 
 
 async def show(call: PageCall, note: CheckNote | None = None) -> Response:
-    """Show the form, and the result of a check. If there is a name, also show whether it can be registered."""
+    """Show the form, and the result of a check.
+
+    If there is a name, also show whether it can be registered.
+    """
     fqdn = _requested_name(call)
     domains = await _find_domains(call)
     availability = None
@@ -48,7 +51,10 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
 
 
 async def send(call: PageCall) -> Response:
-    """Register the name. If it costs credits, show the price first, and register it with the confirmation of this price."""
+    """Register the name.
+
+    If it costs credits, show the price first, and register it with the confirmation of this price.
+    """
     form = call.form
     if form.is_on("apply"):
         apply_preset(form)
@@ -72,7 +78,9 @@ async def send(call: PageCall) -> Response:
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:
-    """Return the members that confirm the shown price if the form was sent with the button that confirms it."""
+    """Return the members that confirm the shown price if the form was sent with the
+    button that confirms it.
+    """
     if not call.form.is_on("confirm"):
         return {}
     return {"confirm": True, "max_credits": call.form.number("max_credits")}

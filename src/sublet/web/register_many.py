@@ -24,12 +24,17 @@ NAMES_MAX = 50
 CONCURRENCY = 5
 """The number of concurrent registrations. Each may wait for its publication."""
 PORTION_SECONDS = 1.5
-"""How long a request registers names. Then the page shows the results, and its form registers the other names."""
+"""How long a request registers names. Then the page shows the results, and its form registers the other
+names.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A name with its offer, which is None if it can't be registered. `text` says why, or has the result of a registration."""
+    """A name with its offer, which is None if it can't be registered.
+
+    `text` says why, or has the result of a registration.
+    """
 
     fqdn: str
     offer: ModeShape | None = None
@@ -38,7 +43,10 @@ class Row:
 
 
 async def send(call: PageCall) -> Response:
-    """Show the price of each name. With the confirmation, register names for about `PORTION_SECONDS`, and show the results so far."""
+    """Show the price of each name.
+
+    With the confirmation, register names for about `PORTION_SECONDS`, and show the results so far.
+    """
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await show(call)
@@ -118,7 +126,9 @@ async def _find_offers(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
 def price_names(
     found: Iterable[AvailabilityShape | Row], wanted: str, usage: UsageShape, balance: int
 ) -> Iterator[Row]:
-    """Yield the names with their offers, in order. A name can use the free names and the balance that the names before it leave.
+    """Yield the names with their offers, in order.
+
+    A name can use the free names and the balance that the names before it leave.
 
     If `wanted` is empty, a name gets its first mode that is still possible, as in a single registration.
     """
@@ -135,7 +145,10 @@ def price_names(
             offered = ", ".join(mode.mode for mode in each.modes)
             yield Row(each.fqdn, text=f"Not on offer in the plan {wanted}, only in {offered}")
         elif offer.price_credits > balance:
-            text = f"It costs {credits_(offer.price_credits)}, and the names before it leave you {credits_(balance)}"
+            text = (
+                f"It costs {credits_(offer.price_credits)}, and the names before it leave you "
+                f"{credits_(balance)}"
+            )
             yield Row(each.fqdn, text=text)
         else:
             free_left -= offer.mode == "free"
@@ -178,7 +191,9 @@ async def show(
     problem: str = "",
     rest: Sequence[tuple[str, ...]] = (),
 ) -> Response:
-    """Show the form, the found offers or the problem, the results so far, and the names that the form registers next."""
+    """Show the form, the found offers or the problem, the results so far, and the names that the form
+    registers next.
+    """
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     usage = (await call.api("free_subdomains")).usage
     balance = (await call.api("credits")).credit_balance

@@ -1,4 +1,7 @@
-"""The page table. Each entry lists the API operations of its handlers. docs/console.md is generated from it."""
+"""The page table.
+
+Each entry lists the API operations of its handlers. docs/console.md is generated from it.
+"""
 
 from sublet.operations.operation import DOCS_PATH
 from sublet.web import (
@@ -34,7 +37,9 @@ ACCOUNT_NAVIGATION: tuple[tuple[str, str], ...] = (
     ("/passkeys", "Passkeys"),
     ("/sessions", "Sessions"),
 )
-"""The paths and labels of the links in the user's menu. These pages are about the user, not about an organization."""
+"""The paths and labels of the links in the user's menu. These pages are about the user, not about an
+organization.
+"""
 _NAME = "/names/{fqdn}"
 _OVERVIEW = (
     *name.NAME_OPERATIONS,

@@ -42,8 +42,8 @@ async def send_code(call: PageCall) -> Response:
 async def _mail_code(call: PageCall) -> None:
     """Mail a code that signs in, or that opens an account if the address has none and sign-ups are open.
 
-    Both requests answer alike, whether the address has an account or not. An address that can't open an account may
-    have one, and a network that opens too many accounts may sign in.
+    Both requests answer alike, whether the address has an account or not. An address that can't open an
+    account may have one, and a network that opens too many accounts may sign in.
     """
     email = call.form.text("email")
     if call.registrant is None and call.shared.calls.context.settings.signup == "open":
@@ -105,7 +105,9 @@ async def sign_out(call: PageCall) -> Response:
 
 
 def sign_in_again(call: PageCall) -> Response | None:
-    """Return a redirect to the sign-in and back if that of the browser is too old for a sensitive form, or None."""
+    """Return a redirect to the sign-in and back if that of the browser is too old for a sensitive form, or
+    None.
+    """
     if not call.has_old_sign_in or call.refusal is not None:
         return None
     asked, its_query = call.request.url.path, call.request.url.query
@@ -137,7 +139,8 @@ def _render_code_form(call: PageCall, *, sent_at: str, is_too_soon: bool = False
 
 
 def _seconds_left(call: PageCall, sent_at: str = "") -> int:
-    """Return the seconds until this browser may request another code, by the time at which it requested the last one.
+    """Return the seconds until this browser may request another code, by the time at which it requested the
+    last one.
 
     Requests of other browsers for the address don't count here: they are nothing that this browser may know.
     """

@@ -16,7 +16,10 @@ async def show(call: PageCall) -> Response:
 
 
 async def show_link(call: PageCall) -> Response:
-    """Show what the link does, and a button that does it. Mail programs follow links, so the link alone must change nothing."""
+    """Show what the link does, and a button that does it.
+
+    Mail programs follow links, so the link alone must change nothing.
+    """
     token = call.request.query_params.get("token", "")
     invitation = await call.shared.calls.context.db.read(view_invitation, token)
     return call.render("sign_up_link", link_token=token, invitation=invitation)
@@ -28,7 +31,8 @@ async def confirm(call: PageCall) -> Response:
     try:
         opened = await call.api("confirm_sign_up", {"token": token}, is_guess=False)
     except ValidationFailed:
-        # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a failure.
+        # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a
+        # failure.
         accepted = await call.api("accept_invitation", {}, code=token)
         return call.render("sign_up_done", done=accepted, organization=accepted.organization)
     return show_opened(call, opened, kept_path(call))

@@ -15,7 +15,10 @@ CONTRAST_MIN = 4.5
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The appearance of the pages. `logo` is the name of an asset, or empty. `assets` are made from the settings."""
+    """The appearance of the pages.
+
+    `logo` is the name of an asset, or empty. `assets` are made from the settings.
+    """
 
     name: str
     contact: str
@@ -55,14 +58,18 @@ def accent_rules(color: str) -> str:
     """Return the CSS rules for an accent colour, adjusted to be readable on each background."""
     light, dark = readable_color(color, LIGHT_BACKGROUND), readable_color(color, DARK_BACKGROUND)
     return (
-        f"\n:root {{ --accent: {light}; --accent-soft: {_mix(light, LIGHT_BACKGROUND, 0.92)}; --on-accent: {LIGHT_BACKGROUND}; }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root {{ --accent: {dark}; --accent-soft: {_mix(dark, DARK_BACKGROUND, 0.85)}; "
+        f"\n:root {{ --accent: {light}; --accent-soft: {_mix(light, LIGHT_BACKGROUND, 0.92)}; --on-accent: "
+        f"{LIGHT_BACKGROUND}; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ --accent: {dark}; --accent-soft: "
+        f"{_mix(dark, DARK_BACKGROUND, 0.85)}; "
         f"--on-accent: {DARK_BACKGROUND}; }} }}\n"
     )
 
 
 def readable_color(color: str, background: str) -> str:
-    """Mix a colour with black or white until text in it is readable on a background and on the colour's own tint."""
+    """Mix a colour with black or white until text in it is readable on a background and on the colour's own
+    tint.
+    """
     toward = "#000000" if _luminance(background) > 0.5 else "#ffffff"
     for step in range(21):
         mixed = _mix(color, toward, step / 20)

@@ -36,7 +36,10 @@ async def show(call: PageCall) -> Response:
 
 
 def split_name(name: str, domains: Sequence[PlatformDomainShape]) -> tuple[str, str]:
-    """Return the label and the platform domain of a name. The platform domain is empty if the name has none."""
+    """Return the label and the platform domain of a name.
+
+    The platform domain is empty if the name has none.
+    """
     for each in domains:
         if name.endswith(f".{each.domain}"):
             return name.removesuffix(f".{each.domain}"), each.domain

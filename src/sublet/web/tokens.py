@@ -102,7 +102,10 @@ def _scopes() -> list[tuple[str, str]]:
 
 
 def _members(form: Form) -> dict[str, Any]:
-    """Return the members for the API. An empty field is no restriction; a token expires at the end of the chosen day in UTC."""
+    """Return the members for the API.
+
+    An empty field is no restriction; a token expires at the end of the chosen day in UTC.
+    """
     until = form.text("expires_at")
     return {
         "name": form.text("name"),

@@ -1,4 +1,7 @@
-"""What waits for the user: names that others offer, and tickets that staff has answered. The head of each page counts both."""
+"""What waits for the user: names that others offer, and tickets that staff has answered.
+
+The head of each page counts both.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""Random configurations under real Terraform and real Ansible, against a real service: what was applied needs no change."""
+"""Random configurations under real Terraform and real Ansible, against a real service: what was applied needs
+no change.
+"""
 
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +16,9 @@ TOGETHER = 10
 
 
 def _run(trial: Trial, program: str) -> Outcome:
-    """Run a program for the configurations, ten at a time, as often at once as the machine may use processes."""
+    """Run a program for the configurations, ten at a time, as often at once as the
+    machine may use processes.
+    """
     with registry_on(trial) as url, running_service(url, organizations_per_user=TOGETHER) as service:
         service.add_domain(DOMAIN)
 
@@ -40,14 +44,16 @@ def _run(trial: Trial, program: str) -> Outcome:
 
 TERRAFORM = Scenario(
     "terraform",
-    "Random names, tokens, offers, organizations with a member, and automatic DS, in random spellings. The plan is empty after they are applied, and after all are imported into an empty "
+    "Random names, tokens, offers, organizations with a member, and automatic DS, in random spellings. The "
+    "plan is empty after they are applied, and after all are imported into an empty "
     "state. Counts configurations.",
     lambda trial: _run(trial, "terraform"),
     {SOAK: {SQLITE: 300}},
 )
 ANSIBLE = Scenario(
     "ansible",
-    "Random names and tokens in random spellings, then some of them changed or absent. Check mode tells the changes of the real run, and the "
+    "Random names and tokens in random spellings, then some of them changed or absent. Check mode tells "
+    "the changes of the real run, and the "
     "second run has none. Counts configurations.",
     lambda trial: _run(trial, "ansible"),
     {SOAK: {SQLITE: 300}},

@@ -1,7 +1,7 @@
 """Attacks on the API through the proxy in `deploy/nginx/`, and what they cost other clients.
 
-The attackers share one address and run in a process of their own. The tests require that the others are answered in time;
-`make soak ONLY='attacks/*'` measures the same at length.
+The attackers share one address and run in a process of their own. The tests require that the others are
+answered in time; `make soak ONLY='attacks/*'` measures the same at length.
 """
 
 import asyncio
@@ -56,7 +56,9 @@ class Connected:
 
 @dataclass(slots=True)
 class Damage:
-    """What an attack did: opened connections, those that the proxy ended, answers of success, and the longest life in seconds."""
+    """What an attack did: opened connections, those that the proxy ended, answers of success, and the longest
+    life in seconds.
+    """
 
     opened: int = 0
     ended: int = 0
@@ -66,7 +68,9 @@ class Damage:
 
 @dataclass(slots=True)
 class Measured:
-    """The seconds of each request of the others, alone and beside the attack; failures; and the memory that the service gained."""
+    """The seconds of each request of the others, alone and beside the attack; failures; and the memory that
+    the service gained.
+    """
 
     alone: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
@@ -256,7 +260,10 @@ def measure(
 
 
 def violations(measured: Measured) -> list[str]:
-    """Return what an attack must not do. On a busy machine others may take five times as long as without the attack."""
+    """Return what an attack must not do.
+
+    On a busy machine others may take five times as long as without the attack.
+    """
     found = measured.failures[:5]
     alone, beside = measured.p99s
     if beside > max(P99_SECONDS_MAX, 5 * alone):
@@ -271,8 +278,10 @@ def report(attack: Attack, measured: Measured) -> str:
     alone, beside = measured.p99s
     damage = measured.damage
     return (
-        f"{attack.name}: p99 of {len(measured.beside)} requests of others {beside * 1000:.0f} ms, alone {alone * 1000:.0f} ms; "
-        f"{damage.opened} connections opened, {damage.ended} ended by the proxy, the longest after {damage.longest_seconds:.0f} s; "
+        f"{attack.name}: p99 of {len(measured.beside)} requests of others {beside * 1000:.0f} ms, alone "
+        f"{alone * 1000:.0f} ms; "
+        f"{damage.opened} connections opened, {damage.ended} ended by the proxy, the longest after "
+        f"{damage.longest_seconds:.0f} s; "
         f"the service gained {measured.gained_bytes / (1 << 20):.1f} MiB"
     )
 
@@ -291,8 +300,10 @@ def run(trial: Trial) -> Outcome:
 
 ATTACKS_THROUGH_PROXY = Scenario(
     "attacks",
-    f"{len(OTHERS)} clients read and write through nginx on one `sublet serve`, beside attackers of one address: slow heads, slow bodies, requests "
-    "sent ahead. The others' p99 stays below 250 ms, and the service's memory within 50 MiB. Counted are the seconds of each attack.",
+    f"{len(OTHERS)} clients read and write through nginx on one `sublet serve`, beside attackers of one "
+    "address: slow heads, slow bodies, requests "
+    "sent ahead. The others' p99 stays below 250 ms, and the service's memory within 50 MiB. Counted are "
+    "the seconds of each attack.",
     run,
     {SOAK: {SQLITE: 30}},
 )

@@ -1,4 +1,6 @@
-"""The clock is 400 days ahead: the sweep stops, and no name is lost until the operator confirms that the clock is right."""
+"""The clock is 400 days ahead: the sweep stops, and no name is lost until the operator confirms that the
+clock is right.
+"""
 
 from dataclasses import replace
 
@@ -17,13 +19,15 @@ def run(trial: Trial) -> Outcome:
             check_wrong_clock_loses_nothing(service)
             assert service.doctor() == []
     return Outcome(
-        f"the sweep stopped before the first of {WRONG_CLOCK_NAMES} names, asked twice, and names were published meanwhile",
+        f"the sweep stopped before the first of {WRONG_CLOCK_NAMES} names, asked twice, and names were "
+        "published meanwhile",
     )
 
 
 CLOCK = Scenario(
     "clock",
-    "The clock jumps 400 days ahead, and the operator resumes the sweep at the end. No name is lost before that. Counted are the jumps.",
+    "The clock jumps 400 days ahead, and the operator resumes the sweep at the end. No name is lost before "
+    "that. Counted are the jumps.",
     run,
     {FAULTS: {SQLITE: 1, POSTGRESQL: 1}},
 )

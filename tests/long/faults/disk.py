@@ -1,7 +1,8 @@
-"""The database's disk is full, or fails: writes are answered 503, reads go on, and the service recovers when the fault is over.
+"""The database's disk is full, or fails: writes are answered 503, reads go on, and the service recovers when
+the fault is over.
 
-Names are registered before, during and after the fault. Acknowledged names are stored, and refused names are not, unless the refusal
-said that its outcome is unknown.
+Names are registered before, during and after the fault. Acknowledged names are stored, and refused names are
+not, unless the refusal said that its outcome is unknown.
 """
 
 import signal
@@ -74,7 +75,8 @@ def _run(
 ) -> Outcome:
     """Make each fault `count` times, and check that reads go on meanwhile.
 
-    `panics` returns how often PostgreSQL has logged PANIC. If it is given, each fault lasts until the next PANIC.
+    `panics` returns how often PostgreSQL has logged PANIC. If it is given, each fault lasts until the next
+    PANIC.
     """
     reads_go_on = panics is None
     longest = 0.0
@@ -111,8 +113,10 @@ def _run(
     refused = len(writing.refused) + len(writing.unknown)
     assert refused or not reads_go_on
     return Outcome(
-        f"{trial.count} times each: {', '.join(faults)}; {refused} writes answered 503, {len(writing.acknowledged)} acknowledged and "
-        f"0 lost; {'reads went on; ' if reads_go_on else ''}a write was acknowledged again {longest:.1f} s after the fault at most",
+        f"{trial.count} times each: {', '.join(faults)}; {refused} writes answered 503, "
+        f"{len(writing.acknowledged)} acknowledged and "
+        f"0 lost; {'reads went on; ' if reads_go_on else ''}a write was acknowledged again {longest:.1f} s "
+        "after the fault at most",
     )
 
 
@@ -145,7 +149,8 @@ DISK_FULL = Scenario(
 )
 EIO = Scenario(
     "eio",
-    "Writes, then syncs of the database fail with EIO, by strace. On PostgreSQL the processes that run then fail, and it restarts. "
+    "Writes, then syncs of the database fail with EIO, by strace. On PostgreSQL the processes that run "
+    "then fail, and it restarts. "
     "No acknowledged write is lost. Counted are the times of each.",
     run_eio,
     TIMES,

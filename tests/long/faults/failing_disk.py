@@ -61,7 +61,8 @@ def failing(
     *,
     threads: bool,
 ) -> Iterator[None]:
-    """Let these system calls of processes fail with an error until the block ends; with `paths`, only on these files.
+    """Let these system calls of processes fail with an error until the block ends; with `paths`, only on
+    these files.
 
     `threads` includes their threads and children.
 

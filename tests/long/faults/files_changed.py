@@ -1,7 +1,9 @@
-"""The files of an SQLite registry are deleted, replaced, overwritten or moved while the service runs under load.
+"""The files of an SQLite registry are deleted, replaced, overwritten or moved while the service runs under
+load.
 
-Each trial has a service of its own. Threads register names without pause and note when each request was sent. A write that was
-sent after the change must not be acknowledged, and no write is lost that a file which still exists should have.
+Each trial has a service of its own. Threads register names without pause and note when each request was sent.
+A write that was sent after the change must not be acknowledged, and no write is lost that a file which still
+exists should have.
 """
 
 import os
@@ -189,7 +191,8 @@ def run(trial: Trial) -> Outcome:
         ended = [each.seconds for each in of_kind if each.seconds]
         lines.append(
             f"{kind}: {number} trials, {sum(each.acknowledged for each in of_kind)} writes acknowledged, "
-            f"{sum(each.kept for each in of_kind)} of them found in the file that remained, 0 acknowledged after the change and lost"
+            f"{sum(each.kept for each in of_kind)} of them found in the file that remained, 0 acknowledged "
+            "after the change and lost"
             + (f"; ended after {min(ended):.1f} to {max(ended):.1f} s" if ended else "; went on")
         )
     return Outcome("\n".join(lines))
@@ -279,8 +282,10 @@ def _check_file(kind: str, place: Place, writes: Writes) -> int:
 
 FILES = Scenario(
     "files-changed",
-    "The files of the registry are deleted, replaced, overwritten, moved, or moved and moved back under load, or its WAL is deleted. "
-    "No write that is sent after that is acknowledged, none is lost from a file that remains, and the service ends with exit code 4, "
+    "The files of the registry are deleted, replaced, overwritten, moved, or moved and moved back under "
+    "load, or its WAL is deleted. "
+    "No write that is sent after that is acknowledged, none is lost from a file that remains, and the "
+    "service ends with exit code 4, "
     "unless the file came back. Counted are trials.",
     run,
     {FAULTS: {SQLITE: 30}, SOAK: {SQLITE: 200}},

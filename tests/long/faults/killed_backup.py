@@ -1,6 +1,7 @@
 """`sublet backup` and `restore` that kill themselves with SIGKILL before the KILL_AT-th step on the disk.
 
-Steps are syncs, links, renames, removals and changes of the owner. test_backup_killed.py runs this as a program.
+Steps are syncs, links, renames, removals and changes of the owner. test_backup_killed.py runs this as a
+program.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""SIGKILL the service while programs register paid names through the Python client: each name is paid once, and none is lost or left unknown."""
+"""SIGKILL the service while programs register paid names through the Python client: each name is paid once,
+and none is lost or left unknown.
+"""
 
 import random
 import signal
@@ -82,7 +84,8 @@ def _check(serving: ServeProcess, who: Registrant, done: list[str]) -> None:
 
 KILLED_CLIENT = Scenario(
     "killed-client",
-    "The service is killed under two programs that register paid names with the Python client. Each name is paid once, none is lost or left "
+    "The service is killed under two programs that register paid names with the Python client. Each name "
+    "is paid once, none is lost or left "
     "unknown. Counted are kills.",
     run,
     {FAULTS: {SQLITE: 100}, SOAK: {SQLITE: 100, POSTGRESQL: 100}},

@@ -1,6 +1,8 @@
-"""The command line of `sublet copy`, which kills itself with SIGKILL once the rows of the table that KILL_AFTER names are written.
+"""The command line of `sublet copy`, which kills itself with SIGKILL once the rows of the table that
+KILL_AFTER names are written.
 
-With `commit` for a table it does so before the commit, when all was checked. Run as a program by test_copy.py.
+With `commit` for a table it does so before the commit, when all was checked. Run as a program by
+test_copy.py.
 """
 
 import os

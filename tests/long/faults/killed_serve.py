@@ -1,7 +1,8 @@
 """`sublet serve` that kills itself with SIGKILL at the point named by KILL_AT; with BROKEN, a broken twin.
 
-KILL_ARMED is the path of a file with a number n: the process kills itself at the n-th pass of the point, while the file exists.
-KILL_SIGNAL is another signal, such as SIGSTOP. `support/serve_process.py` runs this as a program.
+KILL_ARMED is the path of a file with a number n: the process kills itself at the n-th pass of the point,
+while the file exists. KILL_SIGNAL is another signal, such as SIGSTOP. `support/serve_process.py` runs this as
+a program.
 """
 
 import os

@@ -1,7 +1,8 @@
 """A registry is restored from an old backup, and the zone on its primary is newer.
 
-Names registered after the backup are listed as foreign, are not deleted, and can't be registered. Names of the backup are published
-again. SQLite uses `sublet backup` and `restore`, PostgreSQL `pg_dump` and `pg_restore`.
+Names registered after the backup are listed as foreign, are not deleted, and can't be registered. Names of
+the backup are published again. SQLite uses `sublet backup` and `restore`, PostgreSQL `pg_dump` and
+`pg_restore`.
 """
 
 import subprocess
@@ -23,7 +24,9 @@ from support.service_on_primary import ZONE, ServiceOn, serve_process_on
 
 BEFORE, SINCE = "ns1.provider.example.", "ns2.provider.example."
 CHECKED_SECONDS = PAUSE_MAX_SECONDS + 60
-"""How long until the zone check has seen the last change; checks, and the pauses between them, are long on a slow machine."""
+"""How long until the zone check has seen the last change; checks, and the pauses between them, are long on a
+slow machine.
+"""
 BACK_SECONDS = 60.0
 """How long until the zone has the names of the backup again."""
 
@@ -105,7 +108,8 @@ def _restore(service: RunningService, trial: Trial) -> None:
         connection.execute(f"DROP DATABASE {name}".encode())
         connection.execute(f"CREATE DATABASE {name}".encode())
     _run("pg_restore", "--exit-on-error", "--single-transaction", f"--dbname={url}", file)
-    # A dump has the leases that were held while it was taken. This one is seconds old; an old one's have run out.
+    # A dump has the leases that were held while it was taken. This one is seconds old; an old one's have run
+    # out.
     service.write(lambda tx: run_out(tx, check_lease(find_platform_domain(tx, ZONE).id)))
 
 
@@ -116,7 +120,8 @@ def _run(program: str, *words: str) -> None:
 
 OLD_BACKUP = Scenario(
     "old-backup",
-    "A registry is restored from an old backup while the zone on a primary is newer. No record is lost. Counted are newer names.",
+    "A registry is restored from an old backup while the zone on a primary is newer. No record is lost. "
+    "Counted are newer names.",
     run,
     {FAULTS: {SQLITE: 5, POSTGRESQL: 5}},
     KINDS,

@@ -1,7 +1,8 @@
-"""Two members of an organization act at once: delete the account or the organization, leave, demote, remove, accept an invitation or a name.
+"""Two members of an organization act at once: delete the account or the organization, leave, demote, remove,
+accept an invitation or a name.
 
-After each pair, every name, all credits and every organization must have a living owner, and the doctor finds nothing. `OWNERS` runs all
-pairs at length.
+After each pair, every name, all credits and every organization must have a living owner, and the doctor finds
+nothing. `OWNERS` runs all pairs at length.
 """
 
 import asyncio
@@ -35,7 +36,10 @@ Verb = Callable[[Tx], object]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An organization of two owners. Each has a name that is offered to the other, and has invited the same third person."""
+    """An organization of two owners.
+
+    Each has a name that is offered to the other, and has invited the same third person.
+    """
 
     registry: Registry
     organization_id: int
@@ -58,7 +62,10 @@ class Pair:
 
 
 def make_pair(registry: Registry, *, has_property: bool, guest_has_account: bool) -> Pair:
-    """Create an organization with two owners. With `has_property` it holds credits, so that its last owner can't go."""
+    """Create an organization with two owners.
+
+    With `has_property` it holds credits, so that its last owner can't go.
+    """
     number = next(_NUMBERS)
     names = [f"{each}{number}" for each in ("first", "second", "guest")]
     for name in names[: 3 if guest_has_account else 2]:
@@ -128,7 +135,10 @@ PAIRS = tuple(combinations_with_replacement(ACTIONS, 2))
 
 
 def run_at_once(registry: Registry, *verbs: Verb) -> list[object]:
-    """Run verbs in concurrent transactions, and return their results. A refusal is a result; any other error is raised."""
+    """Run verbs in concurrent transactions, and return their results.
+
+    A refusal is a result; any other error is raised.
+    """
 
     async def attempt(verb: Verb) -> object:
         try:
@@ -144,7 +154,10 @@ def run_at_once(registry: Registry, *verbs: Verb) -> list[object]:
 
 
 def check_pairs(registry: Registry, rounds: int) -> Counter[str]:
-    """Run each pair of actions, and check that all have an owner. Return how often both, one and none of the actions succeeded."""
+    """Run each pair of actions, and check that all have an owner.
+
+    Return how often both, one and none of the actions succeeded.
+    """
     outcomes: Counter[str] = Counter()
     for one, other in PAIRS:
         for turn in range(rounds):
@@ -157,7 +170,8 @@ def check_pairs(registry: Registry, rounds: int) -> Counter[str]:
 def _run_round(registry: Registry, one: str, other: str, turn: int) -> list[str]:
     """Run two actions, check that all have an owner, and return the codes of the refusals.
 
-    On a busy machine an action may not get its locks in time, which is `unavailable`. Then other people run the round again.
+    On a busy machine an action may not get its locks in time, which is `unavailable`. Then other people run
+    the round again.
     """
     for _ in range(ATTEMPTS):
         pair = make_pair(registry, has_property=turn % 2 == 1, guest_has_account=turn % 4 < 2)
@@ -181,7 +195,8 @@ def _run_trial(trial: Trial) -> Outcome:
 
 OWNERS = Scenario(
     "owners",
-    "two people of an organization act at once, in every pair of: delete the account or the organization, leave, demote, remove, accept an invitation or a name; "
+    "two people of an organization act at once, in every pair of: delete the account or the organization, "
+    "leave, demote, remove, accept an invitation or a name; "
     "counted are rounds of each pair; no name, credit or organization loses its owner",
     _run_trial,
     {SOAK: {POSTGRESQL: 50, SQLITE: 10}},

@@ -1,4 +1,6 @@
-"""PostgreSQL is killed and away for seconds: requests are answered 503 with `Retry-After`, then the service recovers; nothing is lost."""
+"""PostgreSQL is killed and away for seconds: requests are answered 503 with `Retry-After`, then the service
+recovers; nothing is lost.
+"""
 
 import time
 
@@ -43,14 +45,16 @@ def run(trial: Trial) -> Outcome:
         server.kill()
     answered = len(writing.refused) + len(writing.unknown)
     return Outcome(
-        f"{trial.count} kills; {answered} writes answered 503, {len(writing.acknowledged)} acknowledged and 0 lost; a write was "
+        f"{trial.count} kills; {answered} writes answered 503, {len(writing.acknowledged)} acknowledged "
+        "and 0 lost; a write was "
         f"acknowledged again {longest:.1f} s after PostgreSQL was back at most",
     )
 
 
 POSTGRESQL_KILLED = Scenario(
     "postgresql-killed",
-    "PostgreSQL is killed, and started again after requests were refused. No acknowledged write is lost. Counted are kills.",
+    "PostgreSQL is killed, and started again after requests were refused. No acknowledged write is lost. "
+    "Counted are kills.",
     run,
     {FAULTS: {POSTGRESQL: 3}},
 )

@@ -1,7 +1,7 @@
 """Races: many clients want one thing at once, from one service or from several on one database.
 
-Each check raises AssertionError if credits, quota, coupons, names or keys are given out more than once. The platform domain
-example.test must exist. `RACES` and `PROCESSES` run the checks at length.
+Each check raises AssertionError if credits, quota, coupons, names or keys are given out more than once. The
+platform domain example.test must exist. `RACES` and `PROCESSES` run the checks at length.
 """
 
 import asyncio
@@ -55,7 +55,8 @@ Contender = Callable[[httpx.AsyncClient, RunningService, Registrant, str], Await
 def register_at_once(services: Services, requests: Sequence[Request]) -> list[httpx.Response]:
     """Send all registrations at the same time, each on its own connection, and return the answers in order.
 
-    A request that is answered `unavailable` is sent again after its `Retry-After`: on a busy machine some wait too long for a row.
+    A request that is answered `unavailable` is sent again after its `Retry-After`: on a busy machine some
+    wait too long for a row.
     """
     limits = httpx.Limits(max_connections=len(requests), max_keepalive_connections=0)
 
@@ -89,7 +90,9 @@ def _balance(service: RunningService, who: Registrant) -> int:
 def check_credits_are_spent_once(
     services: Services, count: int = COUNT, *, rounds: int = 1, paid_for: int = 1
 ) -> None:
-    """With credits for `paid_for` of `count` paid registrations, exactly that many succeed and are charged."""
+    """With credits for `paid_for` of `count` paid registrations, exactly that many
+    succeed and are charged.
+    """
     first = services[0]
     ada = first.add_user("spender@example.org")
     granted = paid_for * PRICE_CREDITS
@@ -166,7 +169,9 @@ def check_name_goes_to_one(services: Services, *, rounds: int = 5) -> None:
 
 
 def check_key_acts_once(services: Services, count: int = 20, *, rounds: int = 1) -> None:
-    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer, or get `idempotency_in_progress`."""
+    """Of `count` requests with one `Idempotency-Key`, one acts; the others replay its answer, or get
+    `idempotency_in_progress`.
+    """
     first = services[0]
     ada = first.add_user("keys@example.org", credit_count=PRICE_CREDITS * rounds)
     for turn in range(rounds):
@@ -199,7 +204,9 @@ def _over_http(method: str, path: str, body: Any = None) -> Contender:
 
 
 async def _sweep(_client: httpx.AsyncClient, service: RunningService, _who: Registrant, name: str) -> str:
-    """Resume the sweep, which the jump of the clock has stopped, and sweep beside the service's own worker."""
+    """Resume the sweep, which the jump of the clock has stopped, and sweep beside the
+    service's own worker.
+    """
 
     def run() -> str:
         with suppress(Conflict):  # another contender was faster
@@ -232,7 +239,8 @@ OUTCOMES = {
 
 
 def check_one_life_is_lived(service: RunningService, count: int = 100, rounds: int = 1) -> None:
-    """Delete, renew, change and sweep a name after its grace, `count` times at once: it goes to the trash once.
+    """Delete, renew, change and sweep a name after its grace, `count` times at once: it goes to the trash
+    once.
 
     At most one renewal succeeds before that; it is charged once, and the sweep leaves the name.
     """
@@ -275,7 +283,9 @@ def _contend(
 
 
 def check_refund_and_spending(service: RunningService, count: int = 100, rounds: int = 1) -> None:
-    """Ten operators refund one charge while its user spends: the refund is made once, and the balance is never negative."""
+    """Ten operators refund one charge while its user spends: the refund is made once, and the balance is
+    never negative.
+    """
     operators = 10
     for turn in range(rounds):
         ada = service.add_user(f"ada{turn}@example.org", credit_count=20)
@@ -348,7 +358,9 @@ def check_writers_take_turns(service: RunningService) -> None:
 
 
 def limit_holds(services: Services, who: Registrant, limit: int) -> None:
-    """Send changing requests of a token to all processes in turn: the limit is accepted, and none beyond it."""
+    """Send changing requests of a token to all processes in turn: the limit is
+    accepted, and none beyond it.
+    """
     statuses = [
         services[number % len(services)].call(who, "POST", "/subdomains", {}).status_code
         for number in range(limit + 2 * len(services))
@@ -365,7 +377,9 @@ def limit_holds(services: Services, who: Registrant, limit: int) -> None:
 
 
 def failures_are_counted(services: Services, who: Registrant, limit: int) -> None:
-    """Send bad tokens to all processes in turn: up to the limit they get 401, then 429; a good token is still accepted."""
+    """Send bad tokens to all processes in turn: up to the limit they get 401, then 429; a good token is still
+    accepted.
+    """
     guess = who.token[:-1] + ("a" if who.token[-1] != "a" else "b")
     statuses = [
         services[number % len(services)].call(guess, "GET", "/me").status_code
@@ -383,7 +397,9 @@ def processes(
     *,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[list[ServeProcess]]:
-    """Run several processes on one database with example.test; at the end the zone equals the registry and all exit with 0."""
+    """Run several processes on one database with example.test; at the end the zone equals the registry and
+    all exit with 0.
+    """
     with ExitStack() as stack:
         serving = [stack.enter_context(serve_process(database_url, folder)) for _ in range(count)]
         for each in serving:
@@ -408,8 +424,10 @@ def _run_processes(trial: Trial) -> Outcome:
     with registry_on(trial) as url, processes(url, trial.folder) as serving:
         check_over_processes([each.service for each in serving], trial.count)
     return Outcome(
-        f"{trial.count} rounds each of {COUNT} paid registrations with credits for 5, of {COUNT} with a coupon for one use, and of 50 "
-        f"with one Idempotency-Key; {2 * trial.count} rounds of two users for one name; over {len(serving)} processes; 0 violations",
+        f"{trial.count} rounds each of {COUNT} paid registrations with credits for 5, of {COUNT} with a "
+        "coupon for one use, and of 50 "
+        f"with one Idempotency-Key; {2 * trial.count} rounds of two users for one name; over "
+        f"{len(serving)} processes; 0 violations",
     )
 
 

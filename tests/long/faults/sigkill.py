@@ -1,7 +1,9 @@
-"""SIGKILL the whole service at random moments under load: no acknowledged write is lost, and the service is ready in seconds.
+"""SIGKILL the whole service at random moments under load: no acknowledged write is lost, and the service is
+ready in seconds.
 
-Several threads register, change and delete names. After each kill the service starts again, and every name of the last load must be
-stored as acknowledged. At the end all names are compared again, then the zone, then the doctor's invariants.
+Several threads register, change and delete names. After each kill the service starts again, and every name of
+the last load must be stored as acknowledged. At the end all names are compared again, then the zone, then the
+doctor's invariants.
 """
 
 import os
@@ -34,7 +36,8 @@ def run(trial: Trial) -> Outcome:
         registry_on(trial) as url,
         serve_process(url, trial.folder, broken=trial.broken, free_quota=10**6) as serving,
     ):
-        # Answers come right after the commit: a kill could make those untrue, not answers that wait for the DNS.
+        # Answers come right after the commit: a kill could make those untrue, not answers that wait for the
+        # DNS.
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "0"
         service = serving.service
         service.add_domain()
@@ -62,7 +65,8 @@ def run(trial: Trial) -> Outcome:
     longest = max(ready)
     late = sum(each > READY_SECONDS_MAX for each in ready)
     return Outcome(
-        f"{trial.count} kills; {acknowledged} writes acknowledged, 0 lost; ready again after {median(ready):.2f} s in the median, "
+        f"{trial.count} kills; {acknowledged} writes acknowledged, 0 lost; ready again after "
+        f"{median(ready):.2f} s in the median, "
         f"{longest:.2f} s at most, with {median(cpu):.2f} s of a core",
         f"ready again after {longest:.2f} s, not {READY_SECONDS_MAX:g}; {late} times" if late else "",
     )
@@ -85,7 +89,8 @@ def _cpu_seconds(serving: ServeProcess) -> float:
 
 SIGKILL = Scenario(
     "sigkill",
-    "The whole service is killed at random moments under load. No acknowledged write is lost, and it is ready in 3 s. Counted are kills.",
+    "The whole service is killed at random moments under load. No acknowledged write is lost, and it is "
+    "ready in 3 s. Counted are kills.",
     run,
     {FAULTS: {SQLITE: 100, POSTGRESQL: 30}, SOAK: {SQLITE: 1000, POSTGRESQL: 300}},
 )

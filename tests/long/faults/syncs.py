@@ -1,7 +1,8 @@
 """No answer before its sync: strace records the system calls of the service while clients write.
 
-Each request has a unique name, which is in the database's log as it is written and in the headers of the answer. So each answer is
-matched with its write of the log: a sync of that file must begin after the write and end before the answer.
+Each request has a unique name, which is in the database's log as it is written and in the headers of the
+answer. So each answer is matched with its write of the log: a sync of that file must begin after the write
+and end before the answer.
 """
 
 import http.client
@@ -58,14 +59,17 @@ def run(trial: Trial) -> Outcome:
             answers, syncs = answers + len(done), syncs + found
         assert serving.service.doctor() == []
     return Outcome(
-        f"{answers} answers of {CLIENTS} clients at once, each after the sync of its own write; {syncs} syncs of the log",
+        f"{answers} answers of {CLIENTS} clients at once, each after the sync of its own write; {syncs} "
+        "syncs of the log",
     )
 
 
 def _write(serving: ServeProcess, who: Registrant, names: list[str]) -> list[str]:
-    """Register and change names in turn, by several clients at once; return the unique names of the requests that succeeded.
+    """Register and change names in turn, by several clients at once; return the unique names of the requests
+    that succeeded.
 
-    All must succeed, except with a broken twin: it may answer before a name is stored, so that the change of the name fails.
+    All must succeed, except with a broken twin: it may answer before a name is stored, so that the change of
+    the name fails.
     """
     url = urlsplit(serving.service.base_url)
     done: list[str] = []
@@ -149,7 +153,8 @@ def _names_in(text: str) -> set[str]:
 
 SYNCED = Scenario(
     "syncs",
-    "Clients write while strace records system calls. No answer comes before the sync of its write. Counted are answers.",
+    "Clients write while strace records system calls. No answer comes before the sync of its write. "
+    "Counted are answers.",
     run,
     {FAULTS: {SQLITE: 10_000, POSTGRESQL: 2_000}, SOAK: {SQLITE: 10_000, POSTGRESQL: 10_000}},
 )

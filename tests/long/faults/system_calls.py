@@ -19,7 +19,9 @@ _PLACE = re.compile(r"^\d+<([^>]*)>")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A system call that succeeded: its times in seconds, its file or socket, and its octets in strace's notation."""
+    """A system call that succeeded: its times in seconds, its file or socket, and its octets in strace's
+    notation.
+    """
 
     name: str
     began: float
@@ -35,7 +37,7 @@ def tracing(path: Path) -> tuple[str, ...]:
     """
     calls = ",".join((*SYNCS, *WRITES))
     return (
-        "strace", "-D", "-f", "-A", "--seccomp-bpf", "-q", "-y", "-ttt", "-T", "-s", str(TEXT_OCTETS), "-e", f"trace={calls}",
+        "strace", "-D", "-f", "-A", "--seccomp-bpf", "-q", "-y", "-ttt", "-T", "-s", str(TEXT_OCTETS), "-e", f"trace={calls}",  # noqa: E501
         "-e", "signal=none", "-o", str(path),
     )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Attacks from one address through the proxy: other clients are answered in time. The proxy answers all three, not Sublet."""
+"""Attacks from one address through the proxy: other clients are answered in time.
+
+The proxy answers all three, not Sublet.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""Do the tests have power? Each guard's check passes on the real service and fails on a twin that lacks the guard."""
+"""Do the tests have power?
+
+Each guard's check passes on the real service and fails on a twin that lacks the guard.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection

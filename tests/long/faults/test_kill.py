@@ -72,7 +72,9 @@ def _lose_the_answer(service: RunningService, who: Registrant, serving: ServePro
 
 
 def _check_charged_once(service: RunningService, who: Registrant) -> None:
-    """Check that the name is active, and that the repeated request has the same result without a further charge."""
+    """Check that the name is active, and that the repeated request has the same result without a further
+    charge.
+    """
     shown = service.call(who, "GET", f"/subdomains/{NAME}").json()["subdomain"]
     assert shown["status"] == "active"
     again = service.call(who, "POST", "/subdomains", PLUS, idempotency_key="k-1")

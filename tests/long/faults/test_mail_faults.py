@@ -1,4 +1,7 @@
-"""A killed service loses no mail, and a dead mail server stops nothing but mail. A real process, a real SMTP server."""
+"""A killed service loses no mail, and a dead mail server stops nothing but mail.
+
+A real process, a real SMTP server.
+"""
 
 import signal
 from pathlib import Path

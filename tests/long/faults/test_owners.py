@@ -1,4 +1,7 @@
-"""No name, credit or organization loses its owner when two members act at once. `make soak ONLY='owners/*'` runs 50 rounds of each pair."""
+"""No name, credit or organization loses its owner when two members act at once.
+
+`make soak ONLY='owners/*'` runs 50 rounds of each pair.
+"""
 
 import pytest
 

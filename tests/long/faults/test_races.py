@@ -79,7 +79,9 @@ def test_twenty_requests_with_one_key_take_effect_once(racing: RunningService) -
 
 
 def test_two_services_on_one_database_stay_consistent(postgresql_server: str, tmp_path: Path) -> None:
-    """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one is killed."""
+    """Two processes, each with a publisher, on one PostgreSQL: names go to one, zone and registry agree; one
+    is killed.
+    """
     with (
         fresh_database(postgresql_server, like=initialised_postgresql()) as url,
         serve_process(url, tmp_path) as first,

@@ -1,4 +1,6 @@
-"""The sweep, killed with SIGKILL again and again in the middle of its steps: each step is done once, and each mail written once."""
+"""The sweep, killed with SIGKILL again and again in the middle of its steps: each step is done once, and each
+mail written once.
+"""
 
 import random
 import signal
@@ -28,7 +30,9 @@ from support.serve_process import ServeProcess, serve_process, wait_until
 pytestmark = pytest.mark.slow
 
 AGES = (300, 306, 336, 359, 364.5, 366, 380, 396, 420, 426)
-"""How many days ago names were registered: by now each has reached another part of its life, but the last waits longest."""
+"""How many days ago names were registered: by now each has reached another part of its life, but the last
+waits longest.
+"""
 DELETED = {"d25": 25, "d31": 31, "d60": 60}
 STEPS = Counter(
     {
@@ -132,7 +136,9 @@ def at_rest(service: RunningService) -> bool:
 
 
 def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int = 5) -> None:
-    """Kill the service after some number of statements of the sweep, again and again; then let it come to rest."""
+    """Kill the service after some number of statements of the sweep, again and again; then let it come to
+    rest.
+    """
     service = serving.service
     ada = furnish(service)
     chosen = random.Random(seed)  # noqa: S311 - where to kill, no secret

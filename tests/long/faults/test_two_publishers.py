@@ -1,4 +1,6 @@
-"""Two publishers share the zones of one registry: each zone has one publisher at a time, and the other doesn't write to it."""
+"""Two publishers share the zones of one registry: each zone has one publisher at a time, and the other
+doesn't write to it.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -154,7 +156,9 @@ class Shop:
         return two_publishers(self.registry, self.url, {"main": self.server.as_primary("main")})
 
     def pause_before_the_record(self, worker: Worker, go_on: asyncio.Event | None = None) -> asyncio.Event:
-        """Have a publisher pause after it has changed the zone, until `go_on`; return the event that it pauses."""
+        """Have a publisher pause after it has changed the zone, until `go_on`; return the event that it
+        pauses.
+        """
         paused = asyncio.Event()
         publisher = worker.publisher
         zone = PrimaryZone(worker.db, publisher._find_primary)
@@ -208,7 +212,9 @@ def test_the_zones_of_a_killed_publisher_are_taken_over(shop: Shop) -> None:
 
 
 async def _late_failure(shop: Shop) -> None:
-    """One publisher pauses for longer than its lease, and another takes the zone; then the first can't read back."""
+    """One publisher pauses for longer than its lease, and another takes the zone; then the first can't read
+    back.
+    """
     registry = shop.registry
     async with shop.two_publishers() as (one, other):
         go_on = asyncio.Event()

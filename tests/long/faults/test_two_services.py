@@ -1,4 +1,6 @@
-"""Two services over one PostgreSQL and a real primary: one is killed, or pauses for longer than its leases last."""
+"""Two services over one PostgreSQL and a real primary: one is killed, or pauses for longer than its leases
+last.
+"""
 
 import os
 import signal
@@ -49,7 +51,9 @@ class Two:
         self._call("POST", "/subdomains", {"fqdn": name, "nameservers": [nameserver]})
 
     def _call(self, method: str, path: str, body: dict[str, Any]) -> None:
-        """Send a request, again while it is refused as `unavailable`: a paused process may hold a row until PostgreSQL ends its transaction."""
+        """Send a request, again while it is refused as `unavailable`: a paused process may hold a row until
+        PostgreSQL ends its transaction.
+        """
         ends_at = time.monotonic() + GIVEN_UP_SECONDS
         while True:
             answer = self.second.service.call(self.ada, method, path, body)
@@ -107,7 +111,9 @@ def url(postgresql_server: str) -> Iterator[str]:
 
 
 def _first_gets_it(two: Two) -> None:
-    """Let the first process begin with a change of the name and get its signal there; it has the zone then."""
+    """Let the first process begin with a change of the name and get its signal there;
+    it has the zone then.
+    """
     two.register(NAME, "ns1.first.example")
     wait_until(two.is_settled)
     two.armed.write_text("1")
@@ -141,7 +147,8 @@ def test_a_paused_service_overwrites_nothing_afterwards(url: str, tmp_path: Path
         assert two.on.records() == wanted
         two.armed.unlink()
         os.kill(two.pid(), signal.SIGCONT)
-        # It sends what it was about to send, if it was; the fence refuses that. What it would record, the epoch does.
+        # It sends what it was about to send, if it was; the fence refuses that. What it would record, the
+        # epoch does.
         wait_until(lambda: "zone_taken_over" in two.first.log.read_text())
         two.put("ns1.last.example", OTHER)
         wait_until(two.is_settled)

@@ -1,4 +1,6 @@
-"""What requests are aimed at: the operations of the OpenAPI document, good values, tokens; and what a request is."""
+"""What requests are aimed at: the operations of the OpenAPI document, good values, tokens; and what a request
+is.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +12,9 @@ WELL_FORMED, DAMAGED, RAW = "well-formed", "damaged", "raw"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """An operation of the document: its path has `{name}` for parameters; the body's schema is without references."""
+    """An operation of the document: its path has `{name}` for parameters; the body's schema is without
+    references.
+    """
 
     method: str
     path: str

@@ -1,4 +1,6 @@
-"""Canaries: unique texts in the place of secrets and private data, which are searched where they must not occur."""
+"""Canaries: unique texts in the place of secrets and private data, which are searched where they must not
+occur.
+"""
 
 import re
 from dataclasses import dataclass

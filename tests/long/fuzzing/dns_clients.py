@@ -24,7 +24,10 @@ OPT_BYTES = 11
 
 @dataclass(slots=True)
 class DnsTally:
-    """Counts packets and answers. Octets are of answers over UDP; `factor` is the octets of an answer per octet of its packet."""
+    """Counts packets and answers.
+
+    Octets are of answers over UDP; `factor` is the octets of an answer per octet of its packet.
+    """
 
     packets: int = 0
     over_tcp: int = 0
@@ -139,7 +142,9 @@ class Sender:
             tally.find(f"an answer of {len(answer)} octets to {packet.hex()}")
 
     def _check_form(self, packet: bytes, answer: bytes) -> None:
-        """Check what holds over UDP and TCP: an answer to this packet, and none but a good one has records."""
+        """Check what holds over UDP and TCP: an answer to this packet, and none but a
+        good one has records.
+        """
         tally = self.tally
         tally.answers += 1
         if len(answer) < 12 or not answer[2] & 0x80 or (answer[2] ^ packet[2]) & 0x78:
@@ -153,7 +158,9 @@ class Sender:
             tally.find(f"a refusal of {len(answer)} octets to {packet.hex()}")
 
     def _over_tcp(self, count: int) -> None:
-        """Send packets over one connection, at times with a wrong length or cut off, and read until it is closed."""
+        """Send packets over one connection, at times with a wrong length or cut off, and read until it is
+        closed.
+        """
         packets = [self._draw() for _ in range(count)]
         octets = b"".join(len(packet).to_bytes(2, "big") + packet for packet in packets)
         turn = self._draws.random()

@@ -1,4 +1,5 @@
-"""Strategies of HTTP requests: those that the OpenAPI document describes, such with damage, and octets that are no request.
+"""Strategies of HTTP requests: those that the OpenAPI document describes, such with damage, and octets that
+are no request.
 
 A request is made of the document alone, and of what the world has: names, tickets, tokens.
 """
@@ -217,7 +218,9 @@ def _raw(draw: DrawFn, method: str, path: str, headers: list[str]) -> bytes:
 
 
 def values(schema: Schema, texts: dict[str, list[str]], name: str = "") -> SearchStrategy[Any]:
-    """Return a strategy of the JSON values of a schema; texts are good ones for that name, if there are some."""
+    """Return a strategy of the JSON values of a schema; texts are good ones for that
+    name, if there are some.
+    """
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     for several in ("anyOf", "oneOf"):

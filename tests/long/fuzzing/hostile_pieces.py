@@ -1,4 +1,6 @@
-"""Pieces of hostile requests: texts, values, bodies, headers and request heads that have broken other software."""
+"""Pieces of hostile requests: texts, values, bodies, headers and request heads that have broken other
+software.
+"""
 
 from typing import Any
 

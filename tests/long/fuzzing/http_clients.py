@@ -122,8 +122,8 @@ class Client:
                 connection.sendall(request.octets)
             with suppress(ConnectionError):
                 if request.ends:
-                    # A service that refused early may have reset the connection: then there is nothing left to end,
-                    # and the operating system says so with an error that is no ConnectionError.
+                    # A service that refused early may have reset the connection: then there is nothing left
+                    # to end, and the operating system says so with an error that is no ConnectionError.
                     with suppress(OSError):
                         connection.shutdown(socket.SHUT_WR)
                     while chunk := connection.recv(65536):
@@ -155,7 +155,9 @@ class Client:
 
 
 def _answer_bytes(received: bytes, *, head: bool) -> int | None:
-    """Return how long the first answer is, with a `100 Continue` before it, or None while it isn't there whole."""
+    """Return how long the first answer is, with a `100 Continue` before it, or None while it isn't there
+    whole.
+    """
     start = received.find(b"\r\n\r\n") + 4 if received.startswith(b"HTTP/1.1 100 ") else 0
     end = received.find(b"\r\n\r\n", start)
     if end < 0:

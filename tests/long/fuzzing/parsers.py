@@ -1,4 +1,6 @@
-"""Hypothesis on the parsers of names, DS records, DNSKEYs and DNS packets: any input is read, the same way again, or refused in words."""
+"""Hypothesis on the parsers of names, DS records, DNSKEYs and DNS packets: any input is read, the same way
+again, or refused in words.
+"""
 
 import asyncio
 import math
@@ -89,7 +91,9 @@ PACKETS: SearchStrategy[bytes] = st.one_of(
 
 
 def check_name(text: str) -> None:
-    """A name is canonical, fits the wire, and is parsed as itself; or it is refused with a printable sentence."""
+    """A name is canonical, fits the wire, and is parsed as itself; or it is refused with a printable
+    sentence.
+    """
     for parse in (parse_label, parse_domain_name, parse_host_name):
         try:
             name = parse(text)

@@ -27,7 +27,9 @@ from support.serve_process import serve_process
 from support.subdomain_states import State, add_names
 
 AUC_MIN, AUC_MAX = 0.45, 0.55
-"""The probability that a name that isn't public takes longer than one that doesn't exist; 0.5 if the times tell nothing."""
+"""The probability that a name that isn't public takes longer than one that doesn't exist; 0.5 if the times
+tell nothing.
+"""
 RATIO_MAX = 0.8
 """The maximum time of a query, as a part of the time of GET /subdomains/{fqdn}."""
 RATIO_PAIRS = 2000
@@ -66,7 +68,9 @@ def auc(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def run(trial: Trial) -> Outcome:
-    """Send `count` random queries, compare the times of a fifth as many pairs, and compare the time with that of the API."""
+    """Send `count` random queries, compare the times of a fifth as many pairs, and compare the time with that
+    of the API.
+    """
     draws = random.Random(trial.seed)  # noqa: S311 - queries, no secrets
     with serve_process(f"sqlite:///{trial.folder}/registry.db", trial.folder) as serving:
         serving.environment = {f"SUBLET_{name.upper()}": value for name, value in SETTINGS.items()}
@@ -92,7 +96,10 @@ def run(trial: Trial) -> Outcome:
 
 
 async def _measure(world: RdapWorld, draws: random.Random, pairs: int) -> tuple[dict[str, float], float]:
-    """Return the AUCs, and the ratio of times. They are measured in this process, without a network, which would add noise."""
+    """Return the AUCs, and the ratio of times.
+
+    They are measured in this process, without a network, which would add noise.
+    """
     settings = Settings(
         database_url=world.service.settings.database_url, rate_limits=False, log_level="warning", **SETTINGS
     )
@@ -109,7 +116,10 @@ async def _measure(world: RdapWorld, draws: random.Random, pairs: int) -> tuple[
 async def _compare_times(
     db: Database, app: ASGIApp, world: RdapWorld, draws: random.Random, pairs: int, kind: str
 ) -> float:
-    """Return the AUC of a kind of names. Each name is asked once, in random order; the two of a pair directly after each other."""
+    """Return the AUC of a kind of names.
+
+    Each name is asked once, in random order; the two of a pair directly after each other.
+    """
     path, domain, state = KINDS[kind]
     labels = [f"{draws.randrange(16**12):012x}" for _ in range(2 * pairs)]
     held, free = labels[:pairs], labels[pairs:]
@@ -131,7 +141,9 @@ def _store(tx: Tx, user_id: int, labels: Sequence[str], domain: str, state: Stat
 
 
 async def _compare_with_api(app: ASGIApp, world: RdapWorld) -> float:
-    """Return the median time of a query, as a part of the median time of GET /subdomains/{fqdn} for the same name."""
+    """Return the median time of a query, as a part of the median time of GET /subdomains/{fqdn} for the same
+    name.
+    """
     name, token = "offered.example.test", f"Bearer {world.ada.token}".encode()
     asked = {
         f"/rdap/domain/{name}": [(b"host", b"a")],
@@ -179,8 +191,10 @@ async def _ask_in_process(
 
 RDAP = Scenario(
     "rdap",
-    "Random paths and headers for RDAP: no 5xx, and only RDAP's objects. Then the times of answers about names that aren't public, beside names that "
-    f"don't exist: AUC {AUC_MIN:g} to {AUC_MAX:g}. A query takes at most {RATIO_MAX:g} of the time of GET /subdomains/{{fqdn}}. Counted are requests; "
+    "Random paths and headers for RDAP: no 5xx, and only RDAP's objects. Then the times of answers about "
+    "names that aren't public, beside names that "
+    f"don't exist: AUC {AUC_MIN:g} to {AUC_MAX:g}. A query takes at most {RATIO_MAX:g} of the time of GET "
+    f"/subdomains/{{fqdn}}. Counted are requests; "
     "pairs are a fifth as many.",
     run,
     {FUZZ: {SQLITE: 10_000}},

@@ -1,4 +1,6 @@
-"""The fuzz run: hostile requests to one real service, packets to another, inputs to parsers; then logs and stored data are searched."""
+"""The fuzz run: hostile requests to one real service, packets to another, inputs to parsers; then logs and
+stored data are searched.
+"""
 
 import tempfile
 import threading
@@ -239,7 +241,8 @@ def _judge(outcome: Fuzzed, asked: Asked) -> None:
             outcome.findings.append(f"the service behind {what} grew by {memory.growth_mib:.1f} MiB")
     if outcome.dns.largest_factor > outcome.referral_factor:
         outcome.findings.append(
-            f"an answer is {outcome.dns.largest_factor:.1f} times its packet; the largest referral is {outcome.referral_factor:.1f}"
+            f"an answer is {outcome.dns.largest_factor:.1f} times its packet; the largest referral is "
+            f"{outcome.referral_factor:.1f}"
         )
     if outcome.http.requests < asked.requests:
         outcome.short.append(f"{outcome.http.requests:,} of {asked.requests:,} requests")

@@ -28,19 +28,22 @@ def lines_of(outcome: Fuzzed) -> list[str]:
         f"  answers: {_counts(statuses)}; {refused} of 5xx",
         f"  the longest took {http.longest_seconds:.2f} s",
         (
-            f"packets: {packets.packets:,}, of them {packets.over_tcp:,} over {packets.connections:,} TCP connections; "
+            f"packets: {packets.packets:,}, of them {packets.over_tcp:,} over {packets.connections:,} TCP "
+            "connections; "
             f"{packets.answers:,} answers, {packets.sent_again:,} sent again"
         ),
         f"  {_counts(packets.kinds)}",
         f"  answers: {_counts(rcodes)}",
         (
-            f"  the largest over UDP: {packets.largest_bytes:,} octets, {packets.largest_factor:.1f} to one of its packet; "
+            f"  the largest over UDP: {packets.largest_bytes:,} octets, {packets.largest_factor:.1f} to "
+            "one of its packet; "
             f"the zone's largest referral: {outcome.referral_bytes:,}, {outcome.referral_factor:.1f} to one"
         ),
         f"  the longest wait took {packets.longest_seconds:.2f} s",
         f"inputs of parsers: {', '.join(f'{name} {count:,}' for name, count in outcome.inputs.items())}",
         *(
-            f"memory of the {what}'s service: {each.before_mib:.1f} MiB after the warm-up, {each.most_mib:.1f} at most since"
+            f"memory of the {what}'s service: {each.before_mib:.1f} MiB after the warm-up, "
+            f"{each.most_mib:.1f} at most since"
             for what, each in memory
         ),
         f"canaries: {outcome.canaries}, looked for in each answer and in "
@@ -50,7 +53,9 @@ def lines_of(outcome: Fuzzed) -> list[str]:
 
 
 def run(trial: Trial) -> Outcome:
-    """Send `count` requests and five times as many packets, in twenty minutes unless the trial says otherwise."""
+    """Send `count` requests and five times as many packets, in twenty minutes unless the trial says
+    otherwise.
+    """
     seconds = trial.seconds or Asked.seconds
     asked = Asked(trial.seed, trial.count, 5 * trial.count, int(0.3 * trial.count), seconds=seconds)
     outcome = fuzz(asked)
@@ -61,8 +66,10 @@ def run(trial: Trial) -> Outcome:
 
 HOSTILE_INPUT = Scenario(
     "hostile-input",
-    "Hostile requests and packets for two real `sublet serve` on SQLite, with planted canaries (`tests/long/fuzzing/canaries.py`). The service must not "
-    f"grow by {GROWTH_MIB_MAX:g} MiB, answer with 5xx or after more than 10 s, or show a canary to another account. Counted are requests.",
+    "Hostile requests and packets for two real `sublet serve` on SQLite, with planted canaries "
+    "(`tests/long/fuzzing/canaries.py`). The service must not "
+    f"grow by {GROWTH_MIB_MAX:g} MiB, answer with 5xx or after more than 10 s, or show a canary to another "
+    "account. Counted are requests.",
     run,
     {FUZZ: {SQLITE: 200_000}},
 )

@@ -1,4 +1,6 @@
-"""Answers that come too late, whatever else the machine does: each is asked for again before it is a finding."""
+"""Answers that come too late, whatever else the machine does: each is asked for again
+before it is a finding.
+"""
 
 import time
 from collections.abc import Callable
@@ -6,7 +8,9 @@ from collections.abc import Callable
 SLOW_SECONDS = 0.5
 """No answer may take longer."""
 CONFIRMATIONS = 3
-"""How often a slow answer is asked for again. A busy machine delays one answer; what blocks the service is slow each time."""
+"""How often a slow answer is asked for again. A busy machine delays one answer; what blocks the service is
+slow each time.
+"""
 
 
 def is_slow(seconds: float, ask_again: Callable[[], object]) -> bool:

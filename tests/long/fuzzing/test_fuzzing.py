@@ -26,7 +26,8 @@ def test_hostile_requests_and_packets_cause_no_fault() -> None:
     outcome = fuzz(Asked(SEED, requests=2000, packets=10_000, inputs=200, seconds=400))
     assert outcome.findings == []
     assert outcome.short == []
-    # It did reach what it is aimed at: every operation, every kind of packet, success and refusal. So few requests seldom create something.
+    # It did reach what it is aimed at: every operation, every kind of packet, success and refusal. So few
+    # requests seldom create something.
     assert len(outcome.http.operations) > 20
     assert set(outcome.http.kinds) == {WELL_FORMED, DAMAGED, RAW}
     assert {200, 400, 401, 403, 404, 405, 422} <= set(outcome.http.statuses)

@@ -25,7 +25,9 @@ from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, s
 ACCOUNTS = 4
 BUSY_PAUSE_SECONDS = 0.05
 LARGE = "large.example.test"
-"""The name with the largest delegation: thirteen nameservers inside with two addresses each, two DS records."""
+"""The name with the largest delegation: thirteen nameservers inside with two addresses
+each, two DS records.
+"""
 
 
 @dataclass(slots=True)
@@ -49,7 +51,9 @@ class World:
 
     @contextmanager
     def owner_is_busy(self) -> Iterator[None]:
-        """Let the canary account read its own data until the block ends, so that the service has its secrets in memory."""
+        """Let the canary account read its own data until the block ends, so that the service has its secrets
+        in memory.
+        """
         self._stopped.clear()
         thread = threading.Thread(target=self._work)
         thread.start()
@@ -107,7 +111,8 @@ def _plant_settings(folder: Path, serving: ServeProcess, smtp_port: int, certifi
     (folder / "smtp.password").write_text(PASSWORD)
     port = free_address()[1]
     (folder / "sublet.toml").write_text(
-        f'[primaries.away]\naddress = "127.0.0.1"\nport = {port}\nkey_name = "fuzz"\nkey_file = "{folder}/tsig.key"\n'
+        f'[primaries.away]\naddress = "127.0.0.1"\nport = {port}\nkey_name = "fuzz"\nkey_file = '
+        f'"{folder}/tsig.key"\n'
     )
     serving.environment |= {
         "SUBLET_CONFIG": str(folder / "sublet.toml"),
@@ -220,7 +225,10 @@ def _plant_account(
 
 
 def _texts(canaries: list[Canary]) -> dict[str, list[str]]:
-    """Return good values of members, by their name. Other people's names are asked for, but none that is a canary."""
+    """Return good values of members, by their name.
+
+    Other people's names are asked for, but none that is a canary.
+    """
     labels = [f"n{number}" for number in range(60)]
     names = [f"{label}.example.test" for label in labels]
     known = [

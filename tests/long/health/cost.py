@@ -35,7 +35,9 @@ SHARE_MAX = 0.06
 NAMES_A_DAY = 100_000
 CHECKED_WITHIN_SECONDS = 3600
 TURN_MAX_SECONDS = 0.05
-"""How long checks and decisions may hold up the event loop, in its own CPU time: other processes on the machine don't count."""
+"""How long checks and decisions may hold up the event loop, in its own CPU time: other processes on the
+machine don't count.
+"""
 
 
 def run(trial: Trial) -> Outcome:
@@ -43,8 +45,10 @@ def run(trial: Trial) -> Outcome:
     found = run_in_network((ROOT_ADDRESS, *ADDRESSES), "long.health.cost", trial)
     share = found["cpu_seconds"] / trial.count * NAMES_A_DAY / 86_400
     told = (
-        f"{found['cpu_seconds'] / trial.count * 1000:.1f} ms of CPU for a name, so {NAMES_A_DAY:,} a day take {share:.1%} of a core\n"
-        f"{found['states']}; decisions {found['decisions']}; put off {found['put_off']} times; {found['seconds']:.0f} s\n"
+        f"{found['cpu_seconds'] / trial.count * 1000:.1f} ms of CPU for a name, so {NAMES_A_DAY:,} a day "
+        f"take {share:.1%} of a core\n"
+        f"{found['states']}; decisions {found['decisions']}; put off {found['put_off']} times; "
+        f"{found['seconds']:.0f} s\n"
         f"the event loop worked at most {found['turn_seconds'] * 1000:.0f} ms between two turns"
     )
     # On a busy machine some checks reach their time limits, and are unknown.
@@ -55,7 +59,8 @@ def run(trial: Trial) -> Outcome:
 
 COST = Scenario(
     "health-cost",
-    "Names with two of 200 nameserver addresses each, half of them signed and with CDS records, are checked and followed by one worker. Counts "
+    "Names with two of 200 nameserver addresses each, half of them signed and with CDS records, are "
+    "checked and followed by one worker. Counts "
     "names.",
     run,
     {SOAK: {SQLITE: 5000}},

@@ -65,7 +65,9 @@ def run(trial: Trial) -> Outcome:
 
 
 def run_in_network(addresses: Sequence[str], module: str, trial: Trial) -> dict[str, Any]:
-    """Run a module with folder, seed and count in a network that has these addresses; return the JSON of its last line."""
+    """Run a module with folder, seed and count in a network that has these addresses; return the JSON of its
+    last line.
+    """
     environment = {**os.environ, "ADDRESSES": " ".join(addresses), "PYTHONPATH": ":".join(sys.path)}
     environment["PATH"] = f"{environment.get('PATH', '')}:/usr/sbin:/sbin"
     words = [sys.executable, "-m", module, str(trial.folder), str(trial.seed), str(trial.count)]

@@ -1,4 +1,6 @@
-"""Outages of the registry itself while its names work: no name is called broken, no mail is sent, and no name leaves the DNS."""
+"""Outages of the registry itself while its names work: no name is called broken, no mail is sent, and no name
+leaves the DNS.
+"""
 
 import json
 import socket
@@ -35,10 +37,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "elsewhere": ("9.9.7.1", "9.9.8.1"),
     "victim": (VICTIM_ADDRESS,),
 }
-"""The addresses of the nameservers of each name. Those of `elsewhere` have no glue, so the resolver finds them."""
+"""The addresses of the nameservers of each name. Those of `elsewhere` have no glue, so the resolver finds
+them.
+"""
 DAYS = 3
 SIGNED_FOR = 120 * DAY
-"""The validity of all signatures, in seconds. While the root zone's are invalid, the clock counts as wrong."""
+"""The validity of all signatures, in seconds. While the root zone's are invalid, the
+clock counts as wrong.
+"""
 STEP_HOURS = 6
 
 
@@ -137,7 +143,8 @@ def filtered(*selectors: str) -> Iterator[None]:
         for each in selectors
     ]
     for family in ("-4", "-6"):
-        # The table of local addresses comes after the filter, so that it covers loopback. The second filter finds it there.
+        # The table of local addresses comes after the filter, so that it covers loopback. The second filter
+        # finds it there.
         subprocess.run(f"ip {family} rule add pref 10 lookup local", shell=True, check=False)  # noqa: S602
         subprocess.run(f"ip {family} rule del pref 0", shell=True, check=False)  # noqa: S602 - moved before
     try:
@@ -184,7 +191,9 @@ class Resolvers:
         self._started = 0
 
     def become(self, kind: str) -> None:
-        """Stop the present resolver, and run one of this kind: good, unvalidating, misanchored, slow, or none."""
+        """Stop the present resolver, and run one of this kind: good, unvalidating, misanchored, slow, or
+        none.
+        """
         self._stack.close()
         if kind == "none":
             return
@@ -232,7 +241,9 @@ OUTAGES = (
     "ahead",
     "behind",
 )
-"""Filtered packets by kind (`elsewhere`: only those to the names' own servers), resolvers by fault, and a clock that is wrong."""
+"""Filtered packets by kind (`elsewhere`: only those to the names' own servers), resolvers by fault, and a
+clock that is wrong.
+"""
 FILTERS = {
     "udp": ("-4 ipproto udp", "-6 ipproto udp"),
     "tcp": ("-4 ipproto tcp", "-6 ipproto tcp"),
@@ -256,7 +267,9 @@ def begin(outage: str, resolvers: Resolvers, clock: MovableClock) -> AbstractCon
 
 
 def live_through(folder: Path, outages: Sequence[str], steps: int) -> list[str]:
-    """Run a registry through these outages, each of `steps` times `STEP_HOURS`, and return a line about each."""
+    """Run a registry through these outages, each of `steps` times `STEP_HOURS`, and
+    return a line about each.
+    """
     place = outage_world()
     settings = {
         "health_checks": True,
@@ -296,7 +309,9 @@ def _register_all(service: RunningService) -> None:
 def _live_through_one(
     service: RunningService, place: OutageWorld, fault: AbstractContextManager[None], steps: int
 ) -> str:
-    """Live through an outage in which the victim really breaks, and through its end; return what the names were meanwhile."""
+    """Live through an outage in which the victim really breaks, and through its end; return what the names
+    were meanwhile.
+    """
     seen: set[str] = set()
     before = _subjects(service)  # of the name that really broke in an earlier outage
     with fault:
@@ -378,8 +393,10 @@ def run(trial: Trial) -> Outcome:
 
 OUTAGES_OF_THE_REGISTRY = Scenario(
     "health-outages",
-    "Three days without UDP, TCP, IPv6 or all of them, without a resolver, with one that doesn't validate, has a wrong trust anchor or is "
-    "slow, and with a wrong clock, while names leave the DNS after a day: no mail, no removal, no state but `unknown`; the truth within an "
+    "Three days without UDP, TCP, IPv6 or all of them, without a resolver, with one that doesn't validate, "
+    "has a wrong trust anchor or is "
+    "slow, and with a wrong clock, while names leave the DNS after a day: no mail, no removal, no state "
+    "but `unknown`; the truth within an "
     "hour after, and a name that really broke meanwhile. Counts steps of six hours.",
     run,
     {SOAK: {SQLITE: DAYS * 24 // STEP_HOURS}},

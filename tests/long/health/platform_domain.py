@@ -1,4 +1,6 @@
-"""What Zonemaster and dnsviz say of a platform domain's zone, signed by Knot, with a secondary on NSD, below a root and a TLD."""
+"""What Zonemaster and dnsviz say of a platform domain's zone, signed by Knot, with a secondary on NSD, below
+a root and a TLD.
+"""
 
 import json
 import os
@@ -36,7 +38,8 @@ def run(trial: Trial) -> Outcome:
 
 PLATFORM_DOMAIN = Scenario(
     "platform-domain",
-    "A platform domain on a signed Knot with a secondary on NSD: neither Zonemaster nor dnsviz may report an error. Counts names in it.",
+    "A platform domain on a signed Knot with a secondary on NSD: neither Zonemaster nor dnsviz may report "
+    "an error. Counts names in it.",
     run,
     {SOAK: {SQLITE: NAMES}},
 )
@@ -150,7 +153,10 @@ def _ask_zonemaster(folder: Path) -> list[str]:
 
 
 def _ask_dnsviz(folder: Path) -> list[str]:
-    """Return the errors that dnsviz reports, as paths into its report. It gets no trust anchor: with one, some versions want to draw."""
+    """Return the errors that dnsviz reports, as paths into its report.
+
+    It gets no trust anchor: with one, some versions want to draw.
+    """
     probed = folder / "probed.json"
     probe = [
         "dnsviz",

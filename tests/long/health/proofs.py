@@ -1,4 +1,6 @@
-"""Run the tests of delegation health, automatic DS and CSYNC with all their cases, and report what each took and measured."""
+"""Run the tests of delegation health, automatic DS and CSYNC with all their cases, and report what each took
+and measured.
+"""
 
 import os
 import subprocess
@@ -40,8 +42,10 @@ def run(trial: Trial) -> Outcome:
 
 PROOFS = Scenario(
     "delegation-proofs",
-    "Real children on Knot, BIND and PowerDNS below a signed Knot: rollovers, another algorithm, going insecure, first DS records, CSYNC and "
-    "attacks, while unbound validates; each finding planted; limits of targets; 1,000 decisions compared with `dnssec-cds`. Counts runs.",
+    "Real children on Knot, BIND and PowerDNS below a signed Knot: rollovers, another algorithm, going "
+    "insecure, first DS records, CSYNC and "
+    "attacks, while unbound validates; each finding planted; limits of targets; 1,000 decisions compared "
+    "with `dnssec-cds`. Counts runs.",
     run,
     {SOAK: {SQLITE: 1}},
 )

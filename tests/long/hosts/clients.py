@@ -1,6 +1,8 @@
-"""Clients that follow docs/api.md: each request has an `Idempotency-Key` and is repeated until it is answered.
+"""Clients that follow docs/api.md: each request has an `Idempotency-Key` and is repeated until it is
+answered.
 
-They remember the names, terms, credits and tickets that were acknowledged. At the end the registry must hold exactly those.
+They remember the names, terms, credits and tickets that were acknowledged. At the end the registry must hold
+exactly those.
 """
 
 import asyncio
@@ -65,7 +67,9 @@ class Traffic:
     acknowledged: list[float] = field(default_factory=list)
     """When each write was acknowledged, by the monotonic clock."""
     met: Counter[str] = field(default_factory=Counter)
-    """Counts `refused` (connections), `lost` (no answer after a request), `503`, `429`, `in_progress`, `replayed`."""
+    """Counts `refused` (connections), `lost` (no answer after a request), `503`, `429`, `in_progress`,
+    `replayed`.
+    """
     lost: list[str] = field(default_factory=list)
     """Each lost answer: the request, the process, how long after it was sent, and the error."""
     faults: list[str] = field(default_factory=list)
@@ -80,7 +84,8 @@ class Traffic:
 class Client:
     """A client with a connection to every API process; it uses them in turn, and the next one if one fails.
 
-    Broken twins: without `repeats` it never repeats a request; without `keeps_key` it repeats under another key.
+    Broken twins: without `repeats` it never repeats a request; without `keeps_key` it repeats under another
+    key.
     """
 
     number: int

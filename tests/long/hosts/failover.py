@@ -1,7 +1,8 @@
-"""The primary's PostgreSQL or its whole node fails under a load of paid registrations; Patroni lets another node take over.
+"""The primary's PostgreSQL or its whole node fails under a load of paid registrations; Patroni lets another
+node take over.
 
-No operator acts. The failed node comes back under load when writes are acknowledged again, and the next failure waits until three nodes
-are there.
+No operator acts. The failed node comes back under load when writes are acknowledged again, and the next
+failure waits until three nodes are there.
 """
 
 import statistics
@@ -42,14 +43,19 @@ PAUSES: dict[str, Fail] = {f"pauses of the primary's node for {FROZEN_SECONDS:g}
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """The result of one kill: the longest time without an acknowledged write, and whether another node took over."""
+    """The result of one kill: the longest time without an acknowledged write, and whether another node took
+    over.
+    """
 
     silence_seconds: float
     has_moved: bool
 
 
 def _run(trial: Trial, failures: dict[str, Fail], *, looks: bool = True) -> Outcome:
-    """Let the primary fail `count` times in each way; check everything after each time. `looks`: clients read what they wrote."""
+    """Let the primary fail `count` times in each way; check everything after each time.
+
+    `looks`: clients read what they wrote.
+    """
     with (
         patroni_cluster(trial.folder / "p") as cluster,
         installation_over(trial.folder, cluster, None, children=1, workers=1) as running,
@@ -73,8 +79,10 @@ def _repeated(loaded: Loaded, cluster: PatroniCluster, what: str, fail: Fail, co
         print(what, results[-1], flush=True)
     silences = [each.silence_seconds for each in results]
     return (
-        f"{count} {what}: another node took over {sum(each.has_moved for each in results)} times; seconds without an acknowledged "
-        f"write: {statistics.median(silences):.1f} in the median, {max(silences):.1f} at most; 0 acknowledged writes lost, 0 charged "
+        f"{count} {what}: another node took over {sum(each.has_moved for each in results)} times; seconds "
+        "without an acknowledged "
+        f"write: {statistics.median(silences):.1f} in the median, {max(silences):.1f} at most; 0 "
+        "acknowledged writes lost, 0 charged "
         "twice, checked after each"
     )
 
@@ -86,7 +94,8 @@ def _fail_over(loaded: Loaded, cluster: PatroniCluster, fail: Fail) -> Failover:
         loaded.wait_for_acknowledgements()
         began = time.monotonic()
         fail(node)
-        loaded.wait_for_acknowledgements()  # more than there are clients, so some of them came after the failure
+        # more than there are clients, so some of them came after the failure
+        loaded.wait_for_acknowledgements()
         loaded.probe()
         primary = cluster.primary()
         _check_service(loaded, primary)
@@ -101,7 +110,9 @@ def _fail_over(loaded: Loaded, cluster: PatroniCluster, fail: Fail) -> Failover:
 
 
 def _check_service(loaded: Loaded, primary: Node) -> None:
-    """Check that every process has found the new primary, and that the name server answers with what was registered last."""
+    """Check that every process has found the new primary, and that the name server answers with what was
+    registered last.
+    """
     for part in loaded.running.parts:
         wait_until(lambda of=part: _primary_of(of) == primary.ports["postgresql"])  # type: ignore[misc]
     fqdn, name = list(loaded.prober.account.names.items())[-1]
@@ -120,9 +131,12 @@ def _sum_of_ledger(tx: Tx) -> int:
 
 
 _ABOUT = (
-    "Three nodes of etcd, Patroni and PostgreSQL with the files of `deploy/patroni/`, two API processes, a worker and a built-in name server, "
-    "all processes of one machine. Clients register paid names, renew, change and delete them, and repeat each request under its "
-    "`Idempotency-Key` until it is answered. {} No operator acts. The node comes back under load. After each time exactly the acknowledged writes "
+    "Three nodes of etcd, Patroni and PostgreSQL with the files of `deploy/patroni/`, two API processes, a "
+    "worker and a built-in name server, "
+    "all processes of one machine. Clients register paid names, renew, change and delete them, and repeat "
+    "each request under its "
+    "`Idempotency-Key` until it is answered. {} No operator acts. The node comes back under load. After "
+    "each time exactly the acknowledged writes "
     "must be there, charged once, and the doctor finds nothing. Counted are the {}."
 )
 PATRONI = Scenario(
@@ -137,7 +151,8 @@ PATRONI_PAUSED = Scenario(
         "The primary's node stops in the middle of its work, and goes on after another one has taken over.",
         "pauses",
     ),
-    # A request that waits for the paused primary is answered from its old state when it wakes, before Patroni stops it.
+    # A request that waits for the paused primary is answered from its old state when it wakes, before Patroni
+    # stops it.
     lambda trial: _run(trial, PAUSES, looks=False),
     {SOAK: {POSTGRESQL: 5}},
 )

@@ -1,4 +1,5 @@
-"""Sublet like on several hosts: API processes, workers, name servers and PostgreSQL with standbys, all on this machine.
+"""Sublet like on several hosts: API processes, workers, name servers and PostgreSQL with standbys, all on
+this machine.
 
 A process that exits is restarted after a moment, as systemd does.
 """
@@ -34,7 +35,9 @@ _COMMAND = "from sublet.cli.main import main; main()"
 
 @dataclass(slots=True)
 class Part:
-    """A process of the installation that is kept running; its status pages are at `address`, a host and port."""
+    """A process of the installation that is kept running; its status pages are at
+    `address`, a host and port.
+    """
 
     name: str
     words: tuple[str, ...]
@@ -165,7 +168,8 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def installation(folder: Path, *, synchronous: bool = True, **options: Any) -> Iterator[Installation]:
-    """An installation that runs, over PostgreSQL with its standby, and Knot with `example.test`; `options` of `installation_over`.
+    """An installation that runs, over PostgreSQL with its standby, and Knot with `example.test`; `options` of
+    `installation_over`.
 
     Folders have short names: the path of a socket has 107 characters at most.
     """
@@ -188,7 +192,9 @@ def installation_over(
     workers: int = 2,
     settings: dict[str, str] | None = None,
 ) -> Iterator[Installation]:
-    """An installation that runs: `apis` API processes of `children` each, `workers`, and a built-in name server if there is no Knot."""
+    """An installation that runs: `apis` API processes of `children` each, `workers`, and a built-in name
+    server if there is no Knot.
+    """
     http, dns = [free_address() for _ in range(apis)], free_address()
     chosen = Settings(
         database_url=database.address,

@@ -1,4 +1,6 @@
-"""Three nodes of etcd, Patroni and PostgreSQL with the files of `deploy/patroni/`, all on this machine. Every node uses fsync.
+"""Three nodes of etcd, Patroni and PostgreSQL with the files of `deploy/patroni/`, all on this machine.
+
+Every node uses fsync.
 
 Patroni starts PostgreSQL in a session of its own, so a node is killed by the ids of its processes.
 """
@@ -152,7 +154,10 @@ class Node:
             wait_until(lambda: not is_running(pid))
 
     def freeze(self) -> None:
-        """Stop all processes of the node in the middle of their work. The kernel still acknowledges what is sent to them."""
+        """Stop all processes of the node in the middle of their work.
+
+        The kernel still acknowledges what is sent to them.
+        """
         assert self.patroni is not None
         assert self.etcd is not None
         _send(signal.SIGSTOP, [self.patroni.pid, self.etcd.pid])

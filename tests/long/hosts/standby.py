@@ -1,4 +1,7 @@
-"""A PostgreSQL primary and a synchronous standby, which can be killed, promoted and rebuilt. Both use fsync."""
+"""A PostgreSQL primary and a synchronous standby, which can be killed, promoted and rebuilt.
+
+Both use fsync.
+"""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""Many processes under load, killed and restarted in turn: nothing acknowledged is lost, nothing is done twice.
+"""Many processes under load, killed and restarted in turn: nothing acknowledged is lost, nothing is done
+twice.
 
 A small share of `make soak ONLY='hosts/*'`, and the broken twins that show what it would find.
 """

@@ -1,4 +1,6 @@
-"""What docs/operating/standby.md says of PostgreSQL itself: when a commit is acknowledged, and what the standby has."""
+"""What docs/operating/standby.md says of PostgreSQL itself: when a commit is acknowledged, and what the
+standby has.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -38,7 +40,9 @@ def waiting(server: PostgresqlServer) -> int:
 
 @contextmanager
 def commits_that_wait(pair: PostgresqlPair) -> Iterator[list["Future[None]"]]:
-    """Three commits that wait for the standby, which is away: each with another timeout that doesn't end it."""
+    """Three commits that wait for the standby, which is away: each with another
+    timeout that doesn't end it.
+    """
     pair.standby.kill()
     timeouts = ("", "SET statement_timeout = 100;", "SET lock_timeout = 100;")
     with ThreadPoolExecutor(len(timeouts)) as threads:

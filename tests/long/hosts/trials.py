@@ -38,7 +38,9 @@ STEADY_ACKNOWLEDGEMENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Survived:
-    """The result of one kill: how long until the part was ready, until clients were answered, until a new name was published."""
+    """The result of one kill: how long until the part was ready, until clients were answered, until a new
+    name was published.
+    """
 
     what: str
     back_seconds: float
@@ -50,7 +52,8 @@ class Survived:
         """Return it as a line of a report."""
         return (
             f"{self.what}: back after {self.back_seconds:.1f} s; longest time without an acknowledged write "
-            f"{self.silence_seconds:.1f} s; a name registered at once was published after {self.published_seconds:.1f} s; "
+            f"{self.silence_seconds:.1f} s; a name registered at once was published after "
+            f"{self.published_seconds:.1f} s; "
             f"clients met {_told(self.met)}"
         )
 
@@ -95,7 +98,9 @@ class Loaded:
                 await asyncio.sleep(0.05)
 
     def kill(self, what: str) -> Survived:
-        """Kill a part in the middle of the load, see to it that it comes back, and tell what that was like."""
+        """Kill a part in the middle of the load, see to it that it comes back, and
+        tell what that was like.
+        """
         self.wait_for_acknowledgements()
         met = Counter(self.load.traffic.met)
         began = time.monotonic()
@@ -111,7 +116,8 @@ class Loaded:
         """Restart all processes one by one, as for a new version: first by SIGHUP, then the whole process.
 
         Raises:
-            AssertionError: an answer was lost, though clients follow `Retry-After` and use the other process if one refuses.
+            AssertionError: an answer was lost, though clients follow `Retry-After` and use the other process
+                if one refuses.
         """
         met, lost = Counter(self.load.traffic.met), len(self.load.traffic.lost)
         for api in self.running.apis:
@@ -183,7 +189,8 @@ def _kill_standby(trial: Loaded) -> None:
 def _kill_both(trial: Loaded) -> None:
     """The standby dies, then the primary; the standby is all that is left.
 
-    Nothing may have been acknowledged without the standby. The broken twin, which doesn't wait for its standby, does that.
+    Nothing may have been acknowledged without the standby. The broken twin, which doesn't wait for its
+    standby, does that.
     """
     pair = trial.running.pair
     pair.standby.kill()
@@ -231,8 +238,9 @@ def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
     """Send a load to an installation until the end of the block; then check everything.
 
     Raises:
-        AssertionError: a request failed, an acknowledged write is missing or stored twice, an unacknowledged one is stored, an
-            invariant is broken, the zone differs from the registry, or transactions deadlocked.
+        AssertionError: a request failed, an acknowledged write is missing or stored twice, an unacknowledged
+            one is stored, an invariant is broken, the zone differs from the registry, or transactions
+            deadlocked.
     """
     trial = prepared(running, **options)
     try:
@@ -246,7 +254,9 @@ def under_load(running: Installation, **options: Any) -> Iterator[Loaded]:
 
 
 def killed_in_turn(folder: Path, what: Sequence[str], *, restarts: int = 0, **options: Any) -> Iterator[str]:
-    """Kill each part in turn under load, then restart everything `restarts` times; yield a line for each, and one for the end."""
+    """Kill each part in turn under load, then restart everything `restarts` times; yield a line for each, and
+    one for the end.
+    """
     with installation(folder, **options) as running:
         with under_load(running) as trial:
             for each in what:
@@ -298,7 +308,8 @@ def summary(trial: Loaded) -> str:
         f"{trial.acknowledged} writes acknowledged, each there once: {len(names)} names registered, "
         f"{sum(name.renewals for name in names)} renewed, {sum(name.is_deleted for name in names)} deleted, "
         f"{sum(len(account.charges) for account in accounts)} charges, {len(tickets)} tickets with "
-        f"{sum(map(len, tickets))} messages; doctor clean, zone equal to the registry, no deadlock; clients met {_told(trial.load.traffic.met)}"
+        f"{sum(map(len, tickets))} messages; doctor clean, zone equal to the registry, no deadlock; "
+        f"clients met {_told(trial.load.traffic.met)}"
     )
 
 
@@ -376,16 +387,20 @@ def run(trial: Trial) -> Outcome:
     lines.append(list(killed_in_turn(folders[1], [], restarts=trial.count))[-2])
     answers_lost_after_commit(folders[2])
     lines.append(
-        "the only API process was killed while clients waited for answers of committed requests: nothing was done twice"
+        "the only API process was killed while clients waited for answers of committed requests: nothing "
+        "was done twice"
     )
     return Outcome("\n".join(lines))
 
 
 HOSTS = Scenario(
     "hosts",
-    "Two API processes of two workers each, two worker processes, PostgreSQL with `fsync` and a synchronous standby, and Knot. Clients "
-    "repeat each request under its `Idempotency-Key` until it is answered, while each part is killed in turn. At the end, "
-    "exactly the acknowledged writes must be there, once, in the registry and in the zone. Counted are rounds.",
+    "Two API processes of two workers each, two worker processes, PostgreSQL with `fsync` and a "
+    "synchronous standby, and Knot. Clients "
+    "repeat each request under its `Idempotency-Key` until it is answered, while each part is killed in "
+    "turn. At the end, "
+    "exactly the acknowledged writes must be there, once, in the registry and in the zone. Counted are "
+    "rounds.",
     run,
     {SOAK: {POSTGRESQL: 3}},
     ("knot",),

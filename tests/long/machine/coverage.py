@@ -1,4 +1,6 @@
-"""The outcomes that a run must have seen: of every verb success, crash and every refusal in docs/errors.md and docs/cli.md."""
+"""The outcomes that a run must have seen: of every verb success, crash and every refusal in docs/errors.md
+and docs/cli.md.
+"""
 
 _PAID = "payment_confirmation_required insufficient_scope price_changed insufficient_credits"
 _KEYED = "(done) (crash) (replayed) idempotency_key_reused"
@@ -8,7 +10,9 @@ _OPERATOR = "(done) (crash)"
 WANTED: dict[str, frozenset[str]] = {
     verb: frozenset(codes.split())
     for verb, codes in {
-        "register": f"{_KEYED} account_suspended clock_implausible platform_domain_not_found registration_closed validation_failed "
+        "register": f"{_KEYED} account_suspended clock_implausible "
+        "platform_domain_not_found registration_closed "
+        "validation_failed "
         f"subdomain_unavailable registration_mode_not_allowed free_quota_exceeded {_PAID}",
         "update_nameservers": f"{_OWN} validation_failed",
         "retry": f"{_OWN} nameserver_required retry_not_available",

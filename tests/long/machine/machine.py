@@ -1,4 +1,6 @@
-"""The machine: hypothesis draws verbs, crashes, restarts and jumps of the clock, and holds the registry against the model."""
+"""The machine: hypothesis draws verbs, crashes, restarts and jumps of the clock, and holds the registry
+against the model.
+"""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -469,7 +471,9 @@ class _Moves(RuleBasedStateMachine):
 
     @move(4, pick=PICKS, number=NUMBERS, back=st.booleans(), how=HOWS)
     def purge_below(self, pick: int, number: int, back: bool, how: How) -> None:
-        """Have a name depend on another one, purge that one, and sweep; perhaps the dependent is in the trash by then."""
+        """Have a name depend on another one, purge that one, and sweep; perhaps the dependent is in the trash
+        by then.
+        """
         live = [each for each in self.model.names if not each.trashed_at]
         if len(live) < 2:
             return

@@ -1,10 +1,11 @@
 """A model of the registry: what every verb must answer and change, written from the documents.
 
-It imports nothing of the service. Its sources are docs/spec.md, docs/spec-choices.md, docs/errors.md and docs/cli.md. It keeps
-everything in dictionaries and searches all of them for each question.
+It imports nothing of the service. Its sources are docs/spec.md, docs/spec-choices.md, docs/errors.md and
+docs/cli.md. It keeps everything in dictionaries and searches all of them for each question.
 
-A method named after a verb checks the conditions in the documented order. It raises `Refused` with the error code, or returns the
-effect as a function, which is called when the verb is committed. So a crash before the commit needs no undo.
+A method named after a verb checks the conditions in the documented order. It raises `Refused` with the error
+code, or returns the effect as a function, which is called when the verb is committed. So a crash before the
+commit needs no undo.
 """
 
 from collections import Counter
@@ -38,7 +39,9 @@ RESERVED = ("www", "ns1")
 
 
 class Model:
-    """The whole registry; what registrants and time do to it is here, the operator's part is in `operator_model`."""
+    """The whole registry; what registrants and time do to it is here, the operator's part is in
+    `operator_model`.
+    """
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -358,7 +361,9 @@ class Model:
         return any(wrong) or not self._can_be_found(fqdn, hosts)
 
     def _dangles(self, who: str, fqdn: str, hosts: tuple[str, ...]) -> bool:
-        """Whether one of these hosts lies below a name that no user holds, or that is hidden and not in the DNS."""
+        """Whether one of these hosts lies below a name that no user holds, or that is hidden and not in the
+        DNS.
+        """
         return any(not _lies_in(host, fqdn) and not self._is_held(who, host) for host in hosts)
 
     def _is_held(self, who: str, host: str) -> bool:
@@ -376,7 +381,9 @@ class Model:
         return not holder.purged_at and (holder.who == who or public or bool(served))
 
     def depended_on(self, fqdn: str, besides: str | None = None) -> bool:
-        """Whether others' names have nameservers at or below a name, or had some that the DNS may still have."""
+        """Whether others' names have nameservers at or below a name, or had some that
+        the DNS may still have.
+        """
         return any(
             _lies_in(host, fqdn) and not _lies_in(host, name.fqdn)
             for name in self.names
@@ -413,7 +420,9 @@ class Model:
             name.dropped.pop(host, None)
 
     def _can_be_found(self, fqdn: str, hosts: tuple[str, ...]) -> bool:
-        """Whether some nameserver can be found without going through the name itself, by growing the set of what can."""
+        """Whether some nameserver can be found without going through the name itself, by growing the set of
+        what can.
+        """
         served = {each.fqdn: each.nameservers for each in self.names if not each.purged_at} | {fqdn: hosts}
         found: set[str] = {each for each, by in served.items() if not by}
         while True:

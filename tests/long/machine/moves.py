@@ -1,7 +1,8 @@
 """The moves of the machine: methods with a weight and the strategies of their arguments.
 
-They aren't rules of hypothesis, which leaves some rules out of every run ("swarm testing"): with this many rules, hardly any run would
-have all those that lead deep into a name's life. Here each step draws any move, by weight.
+They aren't rules of hypothesis, which leaves some rules out of every run ("swarm testing"): with this many
+rules, hardly any run would have all those that lead deep into a name's life. Here each step draws any move,
+by weight.
 """
 
 from collections.abc import Callable

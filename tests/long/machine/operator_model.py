@@ -1,4 +1,6 @@
-"""The model's other half: what the operator, the publisher, staff and time do (docs/cli.md, docs/spec-choices.md)."""
+"""The model's other half: what the operator, the publisher, staff and time do (docs/cli.md,
+docs/spec-choices.md).
+"""
 
 from typing import Any
 
@@ -151,7 +153,9 @@ class OperatorModel(Model):
         return effect
 
     def operator_restore(self, *, what: str) -> Effect:
-        """`sublet subdomain restore`: the name is unchanged and not extended; so it is refused after its grace."""
+        """`sublet subdomain restore`: the name is unchanged and not extended; so it is refused after its
+        grace.
+        """
         name = self._any(what)
         ends_at = self.grace_ends_at(name)
         if name.purged_at or not name.trashed_at or (ends_at and ends_at <= self.now):
@@ -241,7 +245,9 @@ class OperatorModel(Model):
     def offer_mode(
         self, *, domain: str, mode: str, price: int | None, renewal_price: int | None, days: int | None
     ) -> Effect:
-        """`sublet domain offer`: omitted options stay; at first a renewal costs the same as a registration."""
+        """`sublet domain offer`: omitted options stay; at first a renewal costs the
+        same as a registration.
+        """
         place = self.places.get(domain)
         if place is None:
             raise Refused("not_found")
@@ -369,7 +375,9 @@ class OperatorModel(Model):
             name.failed, name.attempts, name.next_attempt_at = False, 0, None
 
     def not_published(self, name: Name, generation: int, attempts: int) -> bool:
-        """A generation could not be published; tells whether that counts still: then it is tried again after a pause."""
+        """A generation could not be published; tells whether that counts still: then it is tried again after
+        a pause.
+        """
         counts = generation == name.generation and self.waits(name)
         if counts:
             name.failed = True
@@ -379,14 +387,18 @@ class OperatorModel(Model):
         return counts
 
     def is_stale(self, number: int, generation: int) -> bool:
-        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or it is done."""
+        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or
+        it is done.
+        """
         name = self.names[number - 1]
         return not self.waits(name) or name.generation != generation
 
     # What must be wrong at this instant, for the doctor to tell
 
     def expected_violations(self) -> set[tuple[str, int]]:
-        """Users over a quota that was lowered (or passed by by the operator), names that wait for more than 5 minutes."""
+        """Users over a quota that was lowered (or passed by by the operator), names that wait for more than 5
+        minutes.
+        """
         over = {
             ("free_quota", number)
             for number, who in enumerate(self.people, 1)

@@ -1,7 +1,7 @@
 """How the machine draws: evenly, from the seed alone.
 
-Hypothesis copies parts of one run into the next, which makes near-duplicates of long runs. It also prefers constants found in the
-sources, so that a seed would draw something else after any file has changed.
+Hypothesis copies parts of one run into the next, which makes near-duplicates of long runs. It also prefers
+constants found in the sources, so that a seed would draw something else after any file has changed.
 """
 
 from typing import Any

@@ -1,4 +1,6 @@
-"""Publishing as the worker does it, step by step, in the real registry and in the model; the primary is a fence and a set of records."""
+"""Publishing as the worker does it, step by step, in the real registry and in the model; the primary is a
+fence and a set of records.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -56,7 +58,8 @@ def apply(real: Real, batch: Batch) -> bool:
 
 
 def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
-    """Change the zone and record the result: read back as expected, or not, or nothing since the publisher died.
+    """Change the zone and record the result: read back as expected, or not, or nothing since the publisher
+    died.
 
     "not_sent": it dies before it changes the zone.
     """

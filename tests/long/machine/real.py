@@ -1,4 +1,6 @@
-"""The real registry of the machine: an SQLite file copied from a prepared one, a clock that the machine moves, and the verbs."""
+"""The real registry of the machine: an SQLite file copied from a prepared one, a clock that the machine
+moves, and the verbs.
+"""
 
 import asyncio
 import shutil
@@ -74,8 +76,8 @@ class Real:
         self.db = self._open()
 
     def _open(self) -> Database:
-        # The engine is kept for the next machine and the next restart: it has no connection once it is closed, only
-        # compiled statements; compiling them each time would be a third of the machine's time
+        # The engine is kept for the next machine and the next restart: it has no connection once it is
+        # closed, only compiled statements; compiling them each time would be a third of the machine's time
         make, sublet.db.sqlite.sqlite_engine = sublet.db.sqlite.sqlite_engine, _kept_engine
         try:
             return open_database(f"sqlite:///{self.path}", lambda: self.now)
@@ -142,7 +144,9 @@ def _kept_engine(url: str, **options: Any) -> Engine:
 
 @cache
 def _prepared() -> tuple[Path, dict[str, int], Counter[str]]:
-    """Make the world of the model in a database to be copied; give its path, the ids by name, the events so far."""
+    """Make the world of the model in a database to be copied; give its path, the ids by name, the events so
+    far.
+    """
     # Its folder exists until the process ends: every machine copies from it.
     folder = tempfile.TemporaryDirectory(prefix="sublet-machine-", dir=fast_folder())
     _kept.append(folder)

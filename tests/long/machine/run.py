@@ -14,7 +14,8 @@ def run_seed(number: int, *, runs: int = RUNS, shrink: bool = False) -> None:
     """Run the machine `runs` times; `machine.TALLY` counts the outcomes.
 
     Raises:
-        AssertionError: the registry and the model differ; with `shrink`, after the fewest steps that hypothesis finds.
+        AssertionError: the registry and the model differ; with `shrink`, after the fewest steps that
+            hypothesis finds.
     """
     machine.TALLY.example, machine.TALLY.failed_at = 0, None
     run_state_machine_as_test(

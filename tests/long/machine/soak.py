@@ -54,7 +54,8 @@ def run(number: int, *, runs: int = RUNS, shrink: bool = False) -> Ran:
 def soak(trial: Trial) -> Outcome:
     """Run seed after seed on all processes until `count` operations are done.
 
-    If one seed is enough, it runs in this process, and a failure is reported as the shortest sequence of steps that hypothesis finds.
+    If one seed is enough, it runs in this process, and a failure is reported as the shortest sequence of
+    steps that hypothesis finds.
     """
     started = time.monotonic()
     if trial.count <= RUNS * STEPS:
@@ -77,7 +78,8 @@ def soak(trial: Trial) -> Outcome:
     never = missed(total.outcomes)
     return Outcome(
         f"seeds from {trial.seed} on, {RUNS} runs of {STEPS} steps each, {trial.workers} processes\n"
-        f"{total.operations:,} operations, 0 violations, {1000 * (time.monotonic() - started) / total.operations:.2f} ms an operation\n"
+        f"{total.operations:,} operations, 0 violations, "
+        f"{1000 * (time.monotonic() - started) / total.operations:.2f} ms an operation\n"
         + (f"Never seen: {', '.join(never)}." if never else "Every documented outcome was seen.")
     )
 
@@ -86,7 +88,8 @@ def _run_all(first: int, wanted: int, workers: int, started: float) -> Total:
     total = Total()
     seeds = itertools.count(first)
     shown = started
-    # Each seed gives the same steps in any process, since each process starts fresh and gets its seeds one by one.
+    # Each seed gives the same steps in any process, since each process starts fresh and gets its seeds one by
+    # one.
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         under_way = [pool.apply_async(run, (next(seeds),)) for _ in range(workers)]
         while under_way:
@@ -123,7 +126,8 @@ def table(done: Counter[tuple[str, str]]) -> list[str]:
 
 MACHINE = Scenario(
     "machine",
-    "Random operations of all verbs on SQLite, compared after each step with the model in `tests/long/machine/`. Counted are operations.",
+    "Random operations of all verbs on SQLite, compared after each step with the model in "
+    "`tests/long/machine/`. Counted are operations.",
     soak,
     {SOAK: {SQLITE: 1_000_000}},
 )

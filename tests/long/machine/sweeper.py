@@ -1,4 +1,6 @@
-"""The sweep as the worker does it, step by step until there is no more to do, in the real registry and in the model."""
+"""The sweep as the worker does it, step by step until there is no more to do, in the real registry and in the
+model.
+"""
 
 from functools import partial
 

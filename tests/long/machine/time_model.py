@@ -1,4 +1,6 @@
-"""The model's part of time: what the sweep does, and automatic renewal (docs/spec-choices.md, "Subdomain states")."""
+"""The model's part of time: what the sweep does, and automatic renewal (docs/spec-choices.md, "Subdomain
+states").
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -59,7 +61,10 @@ class Registry(OperatorModel):
         return self.now >= again_at
 
     def sweep(self, order: Sequence[int]) -> list[str]:
-        """Apply the due steps; `order` is that of the renewals, which share one balance. Return their outcomes."""
+        """Apply the due steps; `order` is that of the renewals, which share one balance.
+
+        Return their outcomes.
+        """
         if self.sweep_stops() or self.now - self.swept_at >= SEEN:
             self.swept_at = self.now
         came = [self._try(self.names[number - 1]) for number in order]

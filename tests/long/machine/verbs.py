@@ -36,7 +36,9 @@ from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, staff_reply
 
 Call = Callable[[Tx, Actor, dict[str, int], dict[str, Any]], Any]
-"""Runs a verb, with the transaction, the actor, the ids of users and platform domains by name, and the machine's arguments."""
+"""Runs a verb, with the transaction, the actor, the ids of users and platform domains by name, and the
+machine's arguments.
+"""
 
 
 def _payable(pay: Pay) -> Payable:

@@ -40,7 +40,9 @@ class Listed:
 
 @dataclass
 class Place:
-    """A platform domain; `settings` by their names; `foreign` labels have records that the registry didn't write."""
+    """A platform domain; `settings` by their names; `foreign` labels have records that the registry didn't
+    write.
+    """
 
     settings: dict[str, Any]
     offers: dict[str, Offer]

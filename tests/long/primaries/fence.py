@@ -1,4 +1,5 @@
-"""An old update competes with a newer one: the name server hangs with the old one in its queue while the newer one is sent.
+"""An old update competes with a newer one: the name server hangs with the old one in its queue while the
+newer one is sent.
 
 When it continues, it may apply them in either order. The zone must equal the registry at the end.
 """
@@ -93,7 +94,8 @@ def run(trial: Trial) -> Outcome:
 
 FENCE = Scenario(
     "fence",
-    "The name server hangs with an update in its queue, a newer update follows, and the server continues. Then the zone must equal the "
+    "The name server hangs with an update in its queue, a newer update follows, and the server continues. "
+    "Then the zone must equal the "
     "registry. Counted are trials.",
     run,
     {SOAK: {SQLITE: 100}},

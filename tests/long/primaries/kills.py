@@ -1,4 +1,5 @@
-"""SIGKILL the name server, or the whole service at a named point of publishing, under load; then start it again.
+"""SIGKILL the name server, or the whole service at a named point of publishing, under load; then start it
+again.
 
 No acknowledged write may be lost, and the zone must equal the registry without any help.
 """
@@ -42,14 +43,17 @@ POINTS = (
 
 
 def points_of(kind: str) -> tuple[str, ...]:
-    """Return the points that a trial with this server reaches; only BIND refuses a name, so that the zone is probed."""
+    """Return the points that a trial with this server reaches; only BIND refuses a name, so that the zone is
+    probed.
+    """
     return tuple(each for each in POINTS if each != "probed" or kind == "bind")
 
 
 def server_killed(kind: str, folder: Path, *, kills: int, seed: int = 1) -> str:
     """Kill a primary at random moments under load and start it, again and again; return a line of the report.
 
-    Raises AssertionError if a request is refused, an acknowledged write is lost, or the zone differs at the end.
+    Raises AssertionError if a request is refused, an acknowledged write is lost, or the zone differs at the
+    end.
     """
     draws = random.Random(seed)  # noqa: S311 - moments, no secrets
     kept = lost = 0
@@ -72,7 +76,8 @@ def server_killed(kind: str, folder: Path, *, kills: int, seed: int = 1) -> str:
         _check_all(on)
     assert load.requests
     return (
-        f"{_line('the server', kills, load.requests, len(load.doubtful), names)}; of {kept + lost} seen active before a kill "
+        f"{_line('the server', kills, load.requests, len(load.doubtful), names)}; of {kept + lost} seen "
+        "active before a kill "
         f"{lost} were not served after it, and repaired"
     )
 
@@ -87,7 +92,8 @@ def _line(killed: str, kills: int, requests: int, lost_answers: int, names: int)
 def worker_killed(
     kind: str, folder: Path, *, points: Sequence[str], kills: int, broken: str = "", seed: int = 1
 ) -> Iterator[str]:
-    """Kill the service at each point under load, `kills` times, and start it; yield a line of the report for each point.
+    """Kill the service at each point under load, `kills` times, and start it; yield a line of the report for
+    each point.
 
     Raises AssertionError like `server_killed`, after any of the kills.
     """
@@ -148,7 +154,9 @@ def crash_leaves_nothing_old(
     broken: str = "",
     seconds: float = SETTLED_SECONDS,
 ) -> None:
-    """Kill the service after the server applied an update and before that is recorded, then change the name: no old record stays."""
+    """Kill the service after the server applied an update and before that is recorded, then change the name:
+    no old record stays.
+    """
     with serve_process_on(kind, folder, broken=broken) as (on, serving):
         serving.environment["SUBLET_PUBLISH_WAIT_MS"] = "0"
         service = on.service
@@ -251,8 +259,10 @@ def run(trial: Trial) -> Outcome:
 
 KILLS = Scenario(
     "kills",
-    "Under load, the name server is killed and restarted, then the service at each named point of its publishing, without other "
-    "help. Every acknowledged write must be stored and in the zone, and nothing else except foreign records. Counted are kills.",
+    "Under load, the name server is killed and restarted, then the service at each named point of its "
+    "publishing, without other "
+    "help. Every acknowledged write must be stored and in the zone, and nothing else except foreign "
+    "records. Counted are kills.",
     run,
     {SOAK: {SQLITE: 25}},
     KINDS,

@@ -19,8 +19,8 @@ CAUGHT_UP_SECONDS = 600.0
 def primary_away(kind: str, folder: Path, *, names: int, away_seconds: float) -> float:
     """Kill a primary, register names, start it again; return the seconds until all names are published.
 
-    Raises AssertionError if a registration is refused, if a name is shown as active while the primary is away, if names don't get
-    published, or if the zone differs from the registry at the end.
+    Raises AssertionError if a registration is refused, if a name is shown as active while the primary is
+    away, if names don't get published, or if the zone differs from the registry at the end.
     """
     with service_on(kind, folder, publish_wait_ms=0) as on:
         ada = on.service.add_user()
@@ -52,12 +52,15 @@ def statuses(on: ServiceOn, who: Registrant) -> Counter[str]:
 
 
 def run(trial: Trial) -> Outcome:
-    """Register `count` names while the primary is away for three minutes; a smaller trial is a shorter one."""
+    """Register `count` names while the primary is away for three minutes; a smaller
+    trial is a shorter one.
+    """
     away_seconds = AWAY_SECONDS * min(1.0, trial.count / NAMES)
     seconds = primary_away(trial.server, trial.folder, names=trial.count, away_seconds=away_seconds)
     promised = 30 + trial.count / 100
     return Outcome(
-        f"{trial.count} names registered while the primary was away for {away_seconds:.0f} s were all published {seconds:.1f} s after its "
+        f"{trial.count} names registered while the primary was away for {away_seconds:.0f} s were all "
+        f"published {seconds:.1f} s after its "
         f"return (promised: {promised:.0f} s)",
         "later than promised" if seconds > promised else "",
     )
@@ -65,7 +68,8 @@ def run(trial: Trial) -> Outcome:
 
 OUTAGE = Scenario(
     "outage",
-    "Names are registered while the name server is down. All must be published within 30 s of its return, plus 1 s for each 100 names. "
+    "Names are registered while the name server is down. All must be published within 30 s of its return, "
+    "plus 1 s for each 100 names. "
     "Counted are names.",
     run,
     {SOAK: {SQLITE: NAMES}},

@@ -1,4 +1,6 @@
-"""Random records: the rule accepts what the zone checkers of Knot and BIND accept, except for the listed policy."""
+"""Random records: the rule accepts what the zone checkers of Knot and BIND accept, except for the listed
+policy.
+"""
 
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from support.zone_checkers import STRICTER, compare
@@ -14,7 +16,8 @@ def _run(trial: Trial) -> Outcome:
 
 RECORD_RULES = Scenario(
     "record-rules",
-    "Random lists of RRsets, valid and invalid, are judged by the rule of records, Knot's `kzonecheck` and BIND's `named-checkzone`. Where both programs "
+    "Random lists of RRsets, valid and invalid, are judged by the rule of records, Knot's `kzonecheck` and "
+    "BIND's `named-checkzone`. Where both programs "
     "agree, the rule agrees, except for the listed policy. Counts lists.",
     _run,
     {SOAK: {SQLITE: 1000}},

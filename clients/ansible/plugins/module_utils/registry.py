@@ -103,7 +103,11 @@ def delegation_of(name):
 
 
 def normal_delegation(fqdn, given):
-    """Return the delegation in the options of a module as the API spells it, sorted, without what isn't given. `fqdn` is canonical."""
+    """Return the delegation in the options of a module as the API spells it, sorted, without what isn't
+    given.
+
+    `fqdn` is canonical.
+    """
     normal = {}
     if given["nameservers"] is not None:
         hosts = [parse_option("nameservers", each, spelling.parse_host) for each in given["nameservers"]]
@@ -139,6 +143,9 @@ def arguments_of(delegation):
 
 
 def record_entry(place, wanted):
-    """Return an entry of a change of records at a place, which is an owner and a type. Without `wanted` it removes the records."""
+    """Return an entry of a change of records at a place, which is an owner and a type.
+
+    Without `wanted` it removes the records.
+    """
     given = {"values": (), "ttl": None} if wanted is None else wanted
     return RecordSetEntry(name=place[0], type=place[1], values=tuple(given["values"]), ttl=given["ttl"])

@@ -39,7 +39,7 @@ options:
     description: Whether all other records of the name are removed.
     type: bool
     default: false
-"""
+"""  # noqa: E501
 
 EXAMPLES = """
 - sublet.registry.records:
@@ -97,7 +97,10 @@ def act(module, client):
 
 
 def present(module, client, fqdn):
-    """Return the records of a name. In check mode a name that isn't there has none: a task before may register it."""
+    """Return the records of a name.
+
+    In check mode a name that isn't there has none: a task before may register it.
+    """
     try:
         return normal(client.records.get(fqdn).records)
     except registry.SubdomainNotFound:
@@ -107,7 +110,9 @@ def present(module, client, fqdn):
 
 
 def parse(fqdn, entry):
-    """Return the place of an entry, its values as the API spells them as far as that is known here, and its TTL."""
+    """Return the place of an entry, its values as the API spells them as far as that is known here, and its
+    TTL.
+    """
     owner = registry.parse_option(
         "records", entry["name"], lambda text: registry.spelling.parse_record_owner(text, fqdn)
     )

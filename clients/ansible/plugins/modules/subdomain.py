@@ -41,7 +41,7 @@ options:
   auto_renew:
     description: Whether the name is renewed automatically, for at most O(max_credits).
     type: bool
-"""
+"""  # noqa: E501
 
 EXAMPLES = """
 - sublet.registry.subdomain:
@@ -102,7 +102,8 @@ def create(module, client, fqdn, wanted):
         price = 0 if trashed.expires_at > datetime.now(UTC) else None
     if price is not None and price > most:
         module.fail_json(
-            msg=f"{fqdn} costs {price} credits, and max_credits is {most}. Set max_credits to {price} to pay that.",
+            msg=f"{fqdn} costs {price} credits, and max_credits is {most}. Set max_credits to {price} to "
+            "pay that.",
             price_credits=price,
         )
     kept = {} if trashed is None else registry.delegation_of(trashed)
@@ -130,7 +131,8 @@ def change(module, client, held, given):
     mode = module.params["registration_mode"]
     if mode not in (None, held.registration_type):
         module.fail_json(
-            msg=f"The mode of {held.fqdn} is {held.registration_type} and can't be changed. Write that mode, or leave it out."
+            msg=f"The mode of {held.fqdn} is {held.registration_type} and can't be changed. Write that "
+            "mode, or leave it out."
         )
     told = {"changed": delegation_changes or renewal_changes}
     told["diff"] = {

@@ -45,7 +45,7 @@ options:
   expires_at:
     description: When it expires (RFC 3339), such as V(2027-01-31T12:00:00Z). By default a new token expires in 30 days.
     type: str
-"""
+"""  # noqa: E501
 
 EXAMPLES = """
 - sublet.registry.token:

@@ -1,4 +1,6 @@
-"""What the model reads if a tool fails: sentences that name tools and parameters, not requests of the API or the library that validates."""
+"""What the model reads if a tool fails: sentences that name tools and parameters, not requests of the API or
+the library that validates.
+"""
 
 import re
 from collections.abc import Mapping
@@ -78,7 +80,8 @@ class ToolServer(MCPServer[None]):
         """Call a tool.
 
         Raises:
-            ToolError: there is no such tool or parameter, an argument is missing or of the wrong type, or the tool failed.
+            ToolError: there is no such tool or parameter, an argument is missing or of the wrong type, or the
+                tool failed.
         """
         schemas = {each.name: each.input_schema for each in await self.list_tools()}
         if name not in schemas:

@@ -51,13 +51,17 @@ Nameservers = Annotated[
 DsRecords = Annotated[
     list[str] | None,
     Field(
-        description="All DS records, each as in a zone file: 2371 13 2 1f98…, or a DNSKEY. Left out: as they are; an empty list removes all."
+        description="All DS records, each as in a zone file: 2371 13 2 "
+        "1f98…, or a DNSKEY. Left out: as they are; "
+        "an empty list removes all."
     ),
 ]
 Glue = Annotated[
     dict[Host, list[Address]] | None,
     Field(
-        description="All IP addresses of each nameserver at or below the name, by nameserver. Left out: as they are; an empty object removes all."
+        description="All IP addresses of each nameserver at or below the "
+        "name, by nameserver. Left out: as they "
+        "are; an empty object removes all."
     ),
 ]
 MaxCredits = Annotated[
@@ -71,7 +75,9 @@ MaxCredits = Annotated[
 RecordOwner = Annotated[
     str,
     Field(
-        description="The owner, relative to the name: @ for the name itself, www, _acme-challenge, * for all that don't exist."
+        description="The owner, relative to the name: @ for the name "
+        "itself, www, _acme-challenge, * for all that "
+        "don't exist."
     ),
 ]
 RecordType = Annotated[
@@ -81,7 +87,9 @@ RecordValues = Annotated[
     list[str],
     Field(
         min_length=1,
-        description="All values at this owner and of this type, as in a zone file: 192.0.2.1, 10 mail.example.org. A TXT value needs no quotation marks.",
+        description="All values at this owner and of this type, as in a zone "
+        "file: 192.0.2.1, 10 mail.example.org. "
+        "A TXT value needs no quotation marks.",
     ),
 ]
 Ttl = Annotated[int, Field(ge=60, le=86_400, description="The TTL in seconds.")]
@@ -110,7 +118,9 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=READS)
     async def account() -> Answer:
-        """Show the user, the balance in credits, the packages of credits, and the number of free names that are left."""
+        """Show the user, the balance in credits, the packages of credits, and the number of free names that
+        are left.
+        """
         with _refusals():
             me, credit, free = (
                 await client.account.me(),
@@ -121,7 +131,9 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=READS)
     async def platform_domains() -> Answer:
-        """List the domains under which names can be registered, with their prices in credits and their rules."""
+        """List the domains under which names can be registered, with their prices in
+        credits and their rules.
+        """
         with _refusals():
             return {"platform_domains": [_plain(each) async for each in client.platform_domains.list()]}
 
@@ -132,7 +144,10 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
         in_trash: Annotated[bool, Field(description="The names in the trash instead of the others.")] = False,
         limit: Annotated[int, Field(ge=1, description="The most names to return.")] = 100,
     ) -> Answer:
-        """List the user's names, newest first, with status and expiry. `is_complete` is false if there are more than `limit`."""
+        """List the user's names, newest first, with status and expiry.
+
+        `is_complete` is false if there are more than `limit`.
+        """
         with _refusals():
             found: list[Answer] = []
             status = "trashed" if in_trash else None
@@ -146,7 +161,9 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=READS)
     async def get_name(fqdn: Fqdn) -> Answer:
-        """Show a name of the user: delegation, status in the DNS, expiry, automatic renewal, and whether its name servers work."""
+        """Show a name of the user: delegation, status in the DNS, expiry, automatic renewal, and whether its
+        name servers work.
+        """
         with _refusals():
             return {
                 "name": _plain(await client.subdomains.get(fqdn)),
@@ -156,13 +173,20 @@ def _add_questions(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=READS)
     async def list_records(fqdn: Fqdn) -> Answer:
-        """List the records of a name of the user. A name with nameservers has none: its records are at the provider of these."""
+        """List the records of a name of the user.
+
+        A name with nameservers has none: its records are at the provider of these.
+        """
         with _refusals():
             return _plain(await client.records.get(fqdn))
 
     @server.tool(annotations=READS)
     async def quote(fqdn: Fqdn) -> Answer:
-        """Show what a name costs in credits now: its renewal if the user holds it, else its registration by mode. Nothing is done or paid."""
+        """Show what a name costs in credits now: its renewal if the user holds it, else its registration by
+        mode.
+
+        Nothing is done or paid.
+        """
         with _refusals():
             balance = (await client.credits.get()).credit_balance
             try:
@@ -188,7 +212,8 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
     ) -> Answer:
         """Change nameservers, DS records or glue of a name, and wait until the DNS has them.
 
-        Only what is given changes. What is given replaces all of its kind: to add one, look with get_name first, and give all.
+        Only what is given changes. What is given replaces all of its kind: to add one, look with get_name
+        first, and give all.
         """
         with _refusals():
             if nameservers is None and ds_records is None and glue is None:
@@ -205,9 +230,11 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         values: RecordValues,
         ttl: Ttl = 300,
     ) -> Answer:
-        """Set the records of one type at one owner of a name without nameservers, and wait until the DNS has them.
+        """Set the records of one type at one owner of a name without nameservers, and wait until the DNS has
+        them.
 
-        The values replace those that are there: to add one, look with list_records first, and give all. Other records stay.
+        The values replace those that are there: to add one, look with list_records first, and give all. Other
+        records stay.
         """
         with _refusals():
             done = await client.records.set(fqdn, name, type, values, ttl=ttl)
@@ -220,7 +247,10 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         name: RecordOwner,
         type: RecordType,  # noqa: A002 - the API's word
     ) -> Answer:
-        """Remove all records of one type at one owner of a name, and wait until the DNS has none. Ask the user before."""
+        """Remove all records of one type at one owner of a name, and wait until the DNS has none.
+
+        Ask the user before.
+        """
         with _refusals():
             done = await client.records.remove(fqdn, name, type)
             await client.subdomains.wait(fqdn)
@@ -235,20 +265,29 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
             int, Field(ge=0, le=CREDITS_MAX, description="The most that each renewal may cost in credits.")
         ] = 0,
     ) -> Answer:
-        """Turn the automatic renewal of a name on or off. Each renewal may then cost up to max_credits, so ask the user before."""
+        """Turn the automatic renewal of a name on or off.
+
+        Each renewal may then cost up to max_credits, so ask the user before.
+        """
         with _refusals():
             most = max_credits if enabled else None
             return _plain(await client.subdomains.set_auto_renew(fqdn, enabled, max_credits=most))
 
     @server.tool(annotations=REMOVES)
     async def trash_name(fqdn: Fqdn) -> Answer:
-        """Delete a name: it leaves the DNS at once. For a while restore_name brings it back. Ask the user before."""
+        """Delete a name: it leaves the DNS at once.
+
+        For a while restore_name brings it back. Ask the user before.
+        """
         with _refusals():
             return _plain(await client.subdomains.delete(fqdn))
 
 
 def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
-    """Add the tools that may cost credits. Without max_credits they do what is free, and refuse the rest with its price."""
+    """Add the tools that may cost credits.
+
+    Without max_credits they do what is free, and refuse the rest with its price.
+    """
 
     @server.tool(annotations=ADDS)
     async def register_name(
@@ -259,7 +298,10 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
         registration_mode: Mode = None,
         max_credits: MaxCredits = 0,
     ) -> Answer:
-        """Register a name, and wait until the DNS has it. If it costs more than max_credits, nothing happens and the answer is the price."""
+        """Register a name, and wait until the DNS has it.
+
+        If it costs more than max_credits, nothing happens and the answer is the price.
+        """
         with _refusals():
             delegation = _delegation(fqdn, nameservers, ds_records, glue)
             done = await client.subdomains.register(
@@ -269,13 +311,19 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
 
     @server.tool(annotations=ADDS)
     async def renew_name(fqdn: Fqdn, max_credits: MaxCredits = 0) -> Answer:
-        """Renew a name for one more term. If it costs more than max_credits, nothing happens and the answer is the price."""
+        """Renew a name for one more term.
+
+        If it costs more than max_credits, nothing happens and the answer is the price.
+        """
         with _refusals():
             return _plain(await client.subdomains.renew(fqdn, **_payment(max_credits)))
 
     @server.tool(annotations=ADDS)
     async def restore_name(fqdn: Fqdn, max_credits: MaxCredits = 0) -> Answer:
-        """Bring a name back from the trash. That is free within its term; else, if it costs more than max_credits, the answer is the price."""
+        """Bring a name back from the trash.
+
+        That is free within its term; else, if it costs more than max_credits, the answer is the price.
+        """
         with _refusals():
             return _plain(await client.subdomains.restore(fqdn, **_payment(max_credits)))
 
@@ -290,7 +338,10 @@ def _add_tickets(server: MCPServer[None], client: AsyncClient) -> None:
         ] = None,
         limit: Annotated[int, Field(ge=1, description="The most tickets to return.")] = 100,
     ) -> Answer:
-        """List the user's tickets, the most recent first. `is_complete` is false if there are more than `limit`."""
+        """List the user's tickets, the most recent first.
+
+        `is_complete` is false if there are more than `limit`.
+        """
         with _refusals():
             found: list[Answer] = []
             async for each in client.tickets.list(status=status):
@@ -340,7 +391,9 @@ def _refusals() -> Generator[None, None, None]:
 
 
 def _payment(max_credits: int) -> dict[str, Any]:
-    """Return the members that confirm a payment; none if nothing may be paid, so that a price is refused with its quote."""
+    """Return the members that confirm a payment; none if nothing may be paid, so that a price is refused with
+    its quote.
+    """
     return {"confirm": True, "max_credits": max_credits} if max_credits > 0 else {}
 
 
@@ -350,7 +403,8 @@ def _delegation(
     ds_records: list[str] | None,
     glue: dict[str, list[str]] | None,
 ) -> dict[str, Any]:
-    """Return a delegation, whose hosts and addresses are canonical, as the client takes it; None for what isn't given.
+    """Return a delegation, whose hosts and addresses are canonical, as the client takes it; None for what
+    isn't given.
 
     Raises:
         ValueError: a text is no DS record of the name.

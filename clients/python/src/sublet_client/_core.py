@@ -1,7 +1,9 @@
-"""What both clients share: what a call sends, when it is sent again, and what its answer means (no network, no clock).
+"""What both clients share: what a call sends, when it is sent again, and what its answer means (no network,
+no clock).
 
-`attempts` is a generator. It yields what the client has to do, a `Send` or a `Wait`, and is sent a `Reply`, or the error that prevented
-one. So the rules are written and tested once, and each client only knows how to send and how to wait.
+`attempts` is a generator. It yields what the client has to do, a `Send` or a `Wait`, and is sent a `Reply`,
+or the error that prevented one. So the rules are written and tested once, and each client only knows how to
+send and how to wait.
 """
 
 import logging
@@ -21,7 +23,9 @@ from sublet_client.exceptions import ApiError, NotReached, UnexpectedAnswer
 T = TypeVar("T")
 BACK_OFF_SECONDS, BACK_OFF_MAX_SECONDS = 0.25, 10.0
 RETRIED = frozenset({429, 502, 503, 504})
-"""The statuses after which the same request is sent again. 409 is too, with the code `idempotency_in_progress`."""
+"""The statuses after which the same request is sent again. 409 is too, with the code
+`idempotency_in_progress`.
+"""
 IN_PROGRESS = "idempotency_in_progress"
 LOGGER = logging.getLogger("sublet_client")
 _RETRYING = "Retrying %s in %.1f s: %s"
@@ -31,8 +35,9 @@ _RETRYING = "Retrying %s in %.1f s: %s"
 class Call(Generic[T]):
     """One call of an operation. `read` makes its result from the answer.
 
-    `path` is relative to the base URL, or to the root if the operation `is_open` (needs no token). `body` has the members to send; None: the
-    operation takes no body. A call that `is_change` gets an `Idempotency-Key`, unless it is open.
+    `path` is relative to the base URL, or to the root if the operation `is_open` (needs no token). `body` has
+    the members to send; None: the operation takes no body. A call that `is_change` gets an `Idempotency-Key`,
+    unless it is open.
     """
 
     operation: str
@@ -52,7 +57,9 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request that the client has to send, and answer with a `Reply` or with the `Exception` that prevented one."""
+    """A request that the client has to send, and answer with a `Reply` or with the `Exception` that prevented
+    one.
+    """
 
     method: str
     url: str
@@ -108,8 +115,9 @@ def attempts(
 ) -> Attempts[T]:
     """Send a call until it has an answer that counts, and return the result.
 
-    A request that may have been done already is sent again only with its `Idempotency-Key`, under which it is done once. `Retry-After` is
-    respected; other pauses double from a quarter of a second up to ten seconds, less a random part.
+    A request that may have been done already is sent again only with its `Idempotency-Key`, under which it is
+    done once. `Retry-After` is respected; other pauses double from a quarter of a second up to ten seconds,
+    less a random part.
 
     Raises, when it ends:
         ApiError: the service refused (the class is that of the code).
@@ -141,7 +149,8 @@ def attempts(
                 return call.read(reply)
             except msgspec.MsgspecError as error:
                 raise UnexpectedAnswer(
-                    f"{config.base_url} answered, but not as this API does: {error}. Check the address, or update the client."
+                    f"{config.base_url} answered, but not as this API does: {error}. Check the address, or "
+                    "update the client."
                 ) from error
         pause = _pause(call, failure, reply, number, jitter())
         if pause is None or clock() + pause >= until:
@@ -165,7 +174,10 @@ def path_of(template: str, **parts: object) -> str:
 
 
 def given(**members: object) -> dict[str, Any]:
-    """Return the members that were given: None and UNSET mean that one is left out. `NULL` stands for JSON's null."""
+    """Return the members that were given: None and UNSET mean that one is left out.
+
+    `NULL` stands for JSON's null.
+    """
     return {
         name: None if value is NULL else value
         for name, value in members.items()
@@ -190,7 +202,8 @@ def _request(call: Call[T], config: Config) -> Send:
     for name, value in call.headers.items():
         if not (value.isascii() and value.isprintable() and value == value.strip()):
             raise ValueError(
-                f"The value of {name} has characters that no header has. Use printable ASCII without spaces around it."
+                f"The value of {name} has characters that no header has. Use printable ASCII without "
+                "spaces around it."
             )
     headers = {"accept": "application/json", "user-agent": config.user_agent, **call.headers}
     content = None
@@ -213,7 +226,10 @@ def _request(call: Call[T], config: Config) -> Send:
 
 
 def _is_of_another(reply: Reply, request_id: str, config: Config) -> bool:
-    """True if an answer is that of another request of this client: a proxy has sent one twice. Ids that a proxy made don't count."""
+    """True if an answer is that of another request of this client: a proxy has sent one twice.
+
+    Ids that a proxy made don't count.
+    """
     answered = reply.headers.get("x-request-id", request_id)
     return answered != request_id and answered.startswith(f"{config.request_prefix}.")
 
@@ -237,7 +253,8 @@ def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
         code, message = str(members["error"]), str(members["message"])
     except (msgspec.MsgspecError, KeyError):
         return UnexpectedAnswer(
-            f"{config.base_url} answered with the status {reply.status}, and not as this API does. Check the address."
+            f"{config.base_url} answered with the status {reply.status}, and not as this API does. Check "
+            "the address."
         )
     return BY_CODE.get(code, ApiError)(
         message=message,
@@ -266,7 +283,9 @@ def _pause(
 
 
 def _retry_after(reply: Reply) -> float | None:
-    """Return the seconds of `Retry-After` (RFC 9110, section 10.2.3), also if it is a date; None without it."""
+    """Return the seconds of `Retry-After` (RFC 9110, section 10.2.3), also if it is a
+    date; None without it.
+    """
     value = reply.headers.get("retry-after")
     if value is None:
         return None

@@ -1,4 +1,6 @@
-"""What to call after a refusal, and how fields are given: the API's own sentences are about requests (no network)."""
+"""What to call after a refusal, and how fields are given: the API's own sentences are about requests (no
+network).
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,7 +35,9 @@ FIELDS = {
 
 
 def advice(code: str, details: Mapping[str, Any], fields: Iterable[tuple[str, str]]) -> str:
-    """Return what to do in Python after a refusal with wrong `fields` and their codes; empty if the API's sentence says enough."""
+    """Return what to do in Python after a refusal with wrong `fields` and their codes; empty if the API's
+    sentence says enough.
+    """
     for field, fault in fields:
         kind = FIELDS.get(field.partition("[")[0])
         if kind is not None and fault in ("wrong_type", "unknown_field"):

@@ -11,7 +11,9 @@ IDENTIFYING = ("id", "fqdn", "ticket_number", "name", "email", "status", "state"
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """A result. `repr` fits in a line: of a large one it has only the members that identify it, and as many of the others as fit."""
+    """A result. `repr` fits in a line: of a large one it has only the members that identify it, and as many
+    of the others as fit.
+    """
 
     def __repr__(self) -> str:
         whole = self._line(self.__struct_fields__)

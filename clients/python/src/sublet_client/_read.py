@@ -23,7 +23,9 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Tagged(Generic[T]):
-    """A result with its entity tag: a change with `if_match=etag` is refused if the object has changed since."""
+    """A result with its entity tag: a change with `if_match=etag` is refused if the
+    object has changed since.
+    """
 
     value: T
     etag: str

@@ -24,17 +24,21 @@ def config_of(
     """Return the configuration of a client.
 
     Raises:
-        ValueError: `base_url` isn't the address of a registry, or `token` can't be a token. Neither is in the message.
+        ValueError: `base_url` isn't the address of a registry, or `token` can't be a token. Neither is in the
+            message.
     """
     agent = f"sublet-client/{version('sublet-client')}"
     return Config(base_url_of(base_url), _checked_token(token), deadline_seconds, timeout_seconds, agent)
 
 
 def base_url_of(address: str) -> str:
-    """Return the URL of the API. A missing scheme becomes `https://`, for this machine itself `http://`; a missing path becomes `/api/v1`.
+    """Return the URL of the API.
+
+    A missing scheme becomes `https://`, for this machine itself `http://`; a missing path becomes `/api/v1`.
 
     Raises:
-        ValueError: it isn't the address of a registry. It isn't in the message, because it may contain a password.
+        ValueError: it isn't the address of a registry. It isn't in the message, because it may contain a
+            password.
     """
     text = address.strip()
     if "://" not in text:
@@ -48,7 +52,9 @@ def base_url_of(address: str) -> str:
 
 
 def _is_loopback(address: str) -> bool:
-    """True if an address without a scheme is one of this machine itself, where a registry has no certificate."""
+    """True if an address without a scheme is one of this machine itself, where a
+    registry has no certificate.
+    """
     parts = _split(f"http://{address}")
     host = (parts.hostname or "") if parts else ""
     try:
@@ -58,7 +64,10 @@ def _is_loopback(address: str) -> bool:
 
 
 def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL; None if it isn't one of HTTP. The messages of `urlsplit` may contain the URL, so they are dropped."""
+    """Return the parts of a URL; None if it isn't one of HTTP.
+
+    The messages of `urlsplit` may contain the URL, so they are dropped.
+    """
     try:
         parts = urlsplit(url)
         is_http = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0

@@ -25,10 +25,12 @@ class _Transport:
         return Reply(answer.status_code, headers, answer.content)
 
     def _prevented(self, error: httpx2.HTTPError) -> Exception:
-        """Return what prevented an answer, without what was sent: the error of a malformed request quotes its headers.
+        """Return what prevented an answer, without what was sent: the error of a malformed request quotes its
+        headers.
 
         Raises:
-            NotReached: there is no connection, and this client had none before: a wrong address, rather than a restart.
+            NotReached: there is no connection, and this client had none before: a wrong address, rather than
+                a restart.
         """
         if isinstance(error, httpx2.ConnectError):
             if self._may_have_reached:

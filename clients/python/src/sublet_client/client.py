@@ -25,10 +25,10 @@ T = TypeVar("T")
 class Client:
     """The API of a registry, for one token.
 
-    `base_url` is that of the service, such as `https://names.example.net/api/v1`; an address without a path gets `/api/v1`. Every change has an
-    `Idempotency-Key`, so it is sent again after a lost answer and done once. `deadline_seconds` bounds a call with all its attempts,
-    `timeout_seconds` one attempt. `http` is an HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call
-    `close`.
+    `base_url` is that of the service, such as `https://names.example.net/api/v1`; an address without a path
+    gets `/api/v1`. Every change has an `Idempotency-Key`, so it is sent again after a lost answer and done
+    once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. `http` is an
+    HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call `close`.
 
     Raises:
         ValueError: `base_url` or `token` can't be one. The message doesn't contain the token.
@@ -98,7 +98,8 @@ class Subdomains(_sync.SubdomainsMethods):
     ) -> Quote[RegisterAnswer]:
         """Return what a registration costs; `confirm` of the quote registers.
 
-        A name that costs nothing is not registered before that either, except if a coupon makes it free: then `result` has the answer.
+        A name that costs nothing is not registered before that either, except if a coupon makes it free: then
+        `result` has the answer.
 
         Raises:
             ApiError: as `register`.
@@ -117,7 +118,9 @@ class Subdomains(_sync.SubdomainsMethods):
         return _quoted(register)
 
     def quote_renewal(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RenewAnswer]:
-        """Return what a renewal costs; `confirm` of the quote renews. What costs nothing is done at once, and is in `result`.
+        """Return what a renewal costs; `confirm` of the quote renews.
+
+        What costs nothing is done at once, and is in `result`.
 
         Raises:
             ApiError: as `renew`.
@@ -125,7 +128,9 @@ class Subdomains(_sync.SubdomainsMethods):
         return _quoted(partial(self.renew, fqdn, coupon_code=coupon_code))
 
     def quote_restore(self, fqdn: str, *, coupon_code: str | None = None) -> Quote[RegisterAnswer]:
-        """Return what a restore from the trash costs; `confirm` of the quote restores. What costs nothing is done at once, and is in `result`.
+        """Return what a restore from the trash costs; `confirm` of the quote restores.
+
+        What costs nothing is done at once, and is in `result`.
 
         Raises:
             ApiError: as `restore`.
@@ -133,7 +138,9 @@ class Subdomains(_sync.SubdomainsMethods):
         return _quoted(partial(self.restore, fqdn, coupon_code=coupon_code))
 
     def wait(self, fqdn: str, *, deadline_seconds: float = DEADLINE_SECONDS) -> Subdomain:
-        """Wait until the DNS has the latest change of a name, and return the name. Its `status` may also be `failed`: look at it.
+        """Wait until the DNS has the latest change of a name, and return the name.
+
+        Its `status` may also be `failed`: look at it.
 
         Raises:
             NotInTime: it is still being published.
@@ -148,7 +155,8 @@ class Subdomains(_sync.SubdomainsMethods):
                 break
             time.sleep(pause)
         raise NotInTime(
-            f"{fqdn} is still being published after {deadline_seconds:g} s. Wait longer, or see its delegation."
+            f"{fqdn} is still being published after {deadline_seconds:g} s. Wait longer, or see its "
+            "delegation."
         )
 
 

@@ -14,7 +14,8 @@ class SubletError(Exception):
 class NotReached(SubletError):
     """There was no answer until the deadline. A change may have been made or not: ask for its state.
 
-    Raised at once if there is no connection, and the client had none before: the address is wrong, and no change was made.
+    Raised at once if there is no connection, and the client had none before: the address is wrong, and no
+    change was made.
     """
 
 
@@ -38,9 +39,10 @@ class FieldFault:
 class ApiError(SubletError):
     """The service refused a call, and changed nothing.
 
-    `code` is for programs, `message` is a sentence that a person can act on, `errors` are the wrong fields, `details` are members that the code
-    defines, and `request_id` helps the operator to find the request in the log. `retry_after_seconds` says when to try again, if the service did.
-    As a text the error has all fields, and the method of this client that helps.
+    `code` is for programs, `message` is a sentence that a person can act on, `errors` are the wrong fields,
+    `details` are members that the code defines, and `request_id` helps the operator to find the request in
+    the log. `retry_after_seconds` says when to try again, if the service did. As a text the error has all
+    fields, and the method of this client that helps.
     """
 
     def __init__(

@@ -18,11 +18,12 @@ def change_record_set(
 ) -> tuple[RecordSet, ...]:
     """Change the RRset with this owner and type, both in canonical form, and return all RRsets of the name.
 
-    `change` gets the present RRset, None if there is none, and returns the wanted one, None to leave it as it is. After a change of the name's
-    records in between it is called again.
+    `change` gets the present RRset, None if there is none, and returns the wanted one, None to leave it as it
+    is. After a change of the name's records in between it is called again.
 
     Raises:
-        SubletError: the registry refused, gave no answer, or the records changed in between `ATTEMPTS_MAX` times.
+        SubletError: the registry refused, gave no answer, or the records changed in between `ATTEMPTS_MAX`
+            times.
     """
     for attempt in range(1, ATTEMPTS_MAX + 1):
         seen = client.records.get_tagged(fqdn)

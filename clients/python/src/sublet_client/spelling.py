@@ -1,8 +1,9 @@
 """Parse the values that people may write in several ways, into the API's canonical form.
 
-Programs that compare what they want with what is there compare canonical forms. Each function accepts exactly the texts that the API
-accepts for this kind of value, and raises ValueError for all others; the message says what is wrong and what to do. No function changes a
-text that it can't parse. Not checked: rules that need the registry, such as whether a name exists or an address is public.
+Programs that compare what they want with what is there compare canonical forms. Each function accepts exactly
+the texts that the API accepts for this kind of value, and raises ValueError for all others; the message says
+what is wrong and what to do. No function changes a text that it can't parse. Not checked: rules that need the
+registry, such as whether a name exists or an address is public.
 """
 
 import base64
@@ -106,7 +107,8 @@ def parse_name(text: str) -> str:
     """Return the name of a platform domain or subdomain as lower-case A-labels without the final dot.
 
     Raises:
-        ValueError: it is no host name (see `parse_host`), or a label starts with `xn--` and is not an A-label by IDNA 2008.
+        ValueError: it is no host name (see `parse_host`), or a label starts with `xn--` and is not an A-label
+            by IDNA 2008.
     """
     return _parse_host(text, strict=True)
 
@@ -117,14 +119,16 @@ def parse_host(text: str) -> str:
     Labels that start with `xn--` are accepted as they are, because names from before IDNA 2008 exist.
 
     Raises:
-        ValueError: an address, a character that no host name has, an empty label, a single label, a last label of digits, a label or
-            name that is too long, or refused by IDNA 2008.
+        ValueError: an address, a character that no host name has, an empty label, a single label, a last
+            label of digits, a label or name that is too long, or refused by IDNA 2008.
     """
     return _parse_host(text, strict=False)
 
 
 def parse_pattern(text: str) -> str:
-    """Return a pattern of names, which is a name or `*.` and a name, in the form of `parse_name`. Surrounding spaces are removed.
+    """Return a pattern of names, which is a name or `*.` and a name, in the form of `parse_name`.
+
+    Surrounding spaces are removed.
 
     Raises:
         ValueError: the reasons of `parse_name`.
@@ -138,7 +142,8 @@ def parse_address(text: str) -> str:
     """Return an IP address in its canonical form (IPv6: RFC 5952).
 
     Raises:
-        ValueError: it is no address, or has leading zeros, spaces, brackets, a zone id, a port or a prefix length.
+        ValueError: it is no address, or has leading zeros, spaces, brackets, a zone id, a port or a prefix
+            length.
     """
     try:
         if _IPV4.fullmatch(text) or _IPV6.fullmatch(text):
@@ -149,7 +154,9 @@ def parse_address(text: str) -> str:
 
 
 def parse_network(text: str) -> str:
-    """Return a network in CIDR notation. An address alone is a network of one address; surrounding spaces are removed.
+    """Return a network in CIDR notation.
+
+    An address alone is a network of one address; surrounding spaces are removed.
 
     Raises:
         ValueError: it is no network, or has bits set after the prefix.
@@ -158,18 +165,22 @@ def parse_network(text: str) -> str:
         return str(ipaddress.ip_network(text.strip()))
     except ValueError:
         raise ValueError(
-            f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without bits after the prefix."
+            f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without "
+            "bits after the prefix."
         ) from None
 
 
 def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
-    """Return the DS record of the name `owner` as `key-tag algorithm digest-type digest`, with the digest in lower case.
+    """Return the DS record of the name `owner` as `key-tag algorithm digest-type digest`, with the digest in
+    lower case.
 
-    The text is that of a DS or a DNSKEY in a zone file: the name, TTL, class and type may be in front; the algorithm may be a mnemonic;
-    comments and parentheses are allowed. A DNSKEY gives its DS record with SHA-256 (RFC 4034, section 5.1.4).
+    The text is that of a DS or a DNSKEY in a zone file: the name, TTL, class and type may be in front; the
+    algorithm may be a mnemonic; comments and parentheses are allowed. A DNSKEY gives its DS record with
+    SHA-256 (RFC 4034, section 5.1.4).
 
     Raises:
-        ValueError: `owner` is no name; the text is neither record or has another name in front; or a field is wrong or not accepted.
+        ValueError: `owner` is no name; the text is neither record or has another name in front; or a field is
+            wrong or not accepted.
     """
     name = parse_name(owner)
     if isinstance(record, Dnskey):
@@ -188,7 +199,8 @@ def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
     digest = "".join(words[3:])
     if len(digest) != digits or not _HEX.fullmatch(digest):
         raise ValueError(
-            f"A digest of type {digest_type} has {digits} hexadecimal digits, but this digest does not. Copy the DS record again."
+            f"A digest of type {digest_type} has {digits} hexadecimal digits, but this digest does not. "
+            "Copy the DS record again."
         )
     return f"{key_tag} {algorithm} {digest_type} {digest.lower()}"
 
@@ -196,8 +208,8 @@ def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
 def parse_mail_address(text: str) -> str:
     """Return a mail address in its canonical form: one text for one mailbox.
 
-    The domain is in A-labels without a final dot (`parse_host`). The part before the `@` is in lower case and in Unicode's form NFC.
-    Surrounding spaces are removed. Dots and tags (`+shop`) are kept.
+    The domain is in A-labels without a final dot (`parse_host`). The part before the `@` is in lower case and
+    in Unicode's form NFC. Surrounding spaces are removed. Dots and tags (`+shop`) are kept.
 
     Raises:
         ValueError: it is no address, has a quoted local part, is too long, or its domain is no host name.
@@ -206,7 +218,8 @@ def parse_mail_address(text: str) -> str:
     if not at or not local or "@" in local:
         raise ValueError(f"`{_shown(text)}` is not a mail address. Give one such as name@example.net.")
     too_long = ValueError(
-        f"A mail address has at most {_MAIL_CHARACTERS_MAX} characters, {_LOCAL_PART_CHARACTERS_MAX} before the @. Give a shorter one."
+        f"A mail address has at most {_MAIL_CHARACTERS_MAX} characters, {_LOCAL_PART_CHARACTERS_MAX} "
+        "before the @. Give a shorter one."
     )
     if (
         len(local) > _MAIL_CHARACTERS_MAX
@@ -263,14 +276,16 @@ def parse_price(text: str) -> int:
 
 
 def parse_record_owner(text: str, fqdn: str, domain: str | None = None) -> str:
-    """Return the owner of records relative to the name `fqdn`: `@` for the name itself, or labels such as `www`, `*` and `*.dev`.
+    """Return the owner of records relative to the name `fqdn`: `@` for the name itself, or labels such as
+    `www`, `*` and `*.dev`.
 
-    A text with a final dot, and one that is or ends with `fqdn`, is a full name. All others are relative. Without the platform domain of
-    the name, a full name in it without the final dot that is outside `fqdn` is taken as relative.
+    A text with a final dot, and one that is or ends with `fqdn`, is a full name. All others are relative.
+    Without the platform domain of the name, a full name in it without the final dot that is outside `fqdn` is
+    taken as relative.
 
     Raises:
-        ValueError: `fqdn` is no name; empty, outside `fqdn`, `*` in another place than the first label, a character that is no letter,
-            digit, hyphen or underscore, or too long.
+        ValueError: `fqdn` is no name; empty, outside `fqdn`, `*` in another place than the first label, a
+            character that is no letter, digit, hyphen or underscore, or too long.
     """
     fqdn = parse_name(fqdn)
     if text in ("@", "*"):
@@ -278,7 +293,8 @@ def parse_record_owner(text: str, fqdn: str, domain: str | None = None) -> str:
     wildcard, rest = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     if not text or len(text) > _NAME_OCTETS_MAX + 1 or "*" in rest:
         raise ValueError(
-            f"`{_shown(text)}` is no owner. Give one such as `www`, `*` or `@` (the name itself), with at most {_NAME_OCTETS_MAX} octets."
+            f"`{_shown(text)}` is no owner. Give one such as `www`, `*` or `@` (the name itself), with at "
+            f"most {_NAME_OCTETS_MAX} octets."
         )
     name = ".".join(_parse_labels(rest.removesuffix(".")))
     if f".{name}".endswith(f".{fqdn}"):
@@ -293,7 +309,8 @@ def parse_record_owner(text: str, fqdn: str, domain: str | None = None) -> str:
 
 
 def parse_record_pattern(text: str) -> str:
-    """Return an owner in `record_names` of a token in lower case: one such as `_acme-challenge`, or with `.*` at its end all that begin like it.
+    """Return an owner in `record_names` of a token in lower case: one such as `_acme-challenge`, or with `.*`
+    at its end all that begin like it.
 
     Surrounding spaces are removed.
 
@@ -303,13 +320,16 @@ def parse_record_pattern(text: str) -> str:
     name = text.strip().lower()
     if len(name) > _NAME_OCTETS_MAX or not _RECORD_PATTERN.fullmatch(name):
         raise ValueError(
-            f"`{_shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that ends in .* for all that begin like it."
+            f"`{_shown(text)}` is no owner of records. Give @, a name such as _acme-challenge, or one that "
+            "ends in .* for all that begin like it."
         )
     return name
 
 
 def parse_record_type(text: str) -> str:
-    """Return one of `RECORD_TYPES`. The text may be in any case, or the name of the type in RFC 3597 (`TYPE257`).
+    """Return one of `RECORD_TYPES`.
+
+    The text may be in any case, or the name of the type in RFC 3597 (`TYPE257`).
 
     Raises:
         ValueError: it is not one of these types. Not checked: that the platform domain accepts it.
@@ -324,17 +344,20 @@ def parse_record_type(text: str) -> str:
 
 
 def parse_record_value(text: str, type_name: str, fqdn: str) -> str | None:
-    """Return the value of a record of the name `fqdn` in the presentation form of zone files, with absolute names in lower case.
+    """Return the value of a record of the name `fqdn` in the presentation form of zone files, with absolute
+    names in lower case.
 
-    A host with a dot is absolute, with or without the final dot; `@` stands for `fqdn`. A TXT value that doesn't begin with a quotation
-    mark is one text. A string of more than 255 octets is split.
+    A host with a dot is absolute, with or without the final dot; `@` stands for `fqdn`. A TXT value that
+    doesn't begin with a quotation mark is one text. A string of more than 255 octets is split.
 
-    None: only the registry can say what the form is, and whether it accepts the text. These are texts with escapes, comments, parentheses
-    or the form of RFC 3597, and HTTPS and SVCB records with parameters other than alpn, no-default-alpn, port, ipv4hint and ipv6hint.
+    None: only the registry can say what the form is, and whether it accepts the text. These are texts with
+    escapes, comments, parentheses or the form of RFC 3597, and HTTPS and SVCB records with parameters other
+    than alpn, no-default-alpn, port, ipv4hint and ipv6hint.
 
     Raises:
-        ValueError: `type_name` is no type of records; or the value is empty, too long, has a control character, is no address or no TXT
-            value, or has a host that is no name or not written out in full.
+        ValueError: `type_name` is no type of records; or the value is empty, too long, has a control
+            character, is no address or no TXT value, or has a host that is no name or not written out in
+            full.
     """
     kind = parse_record_type(type_name)
     text = text.strip(" \t\r\n")
@@ -399,7 +422,9 @@ def _is_address(text: str) -> bool:
 
 
 def _map_name(text: str) -> str:
-    """Return a name after the mapping of UTS 46: lower case, full-width forms and ideographic dots as ASCII."""
+    """Return a name after the mapping of UTS 46: lower case, full-width forms and
+    ideographic dots as ASCII.
+    """
     if not text or len(text) > _TEXT_CHARACTERS_MAX:
         raise ValueError(
             f"A name has 1 to {_TEXT_CHARACTERS_MAX} characters, and this has {len(text)}. Check it."
@@ -454,7 +479,8 @@ def _split_record(text: str, owner: str) -> tuple[str, list[str]]:
             break
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
         raise ValueError(
-            f"`{_shown(text)}` is no DS record. Write the key tag, the algorithm, the digest type and the digest, as in `2371 13 2 1f98…`, "
+            f"`{_shown(text)}` is no DS record. Write the key tag, the algorithm, the digest type and the "
+            "digest, as in `2371 13 2 1f98…`, "
             "or a DNSKEY."
         )
     known_flags = _ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG
@@ -463,7 +489,9 @@ def _split_record(text: str, owner: str) -> tuple[str, list[str]]:
 
 
 def _check_front(front: list[str], owner: str) -> None:
-    """Raise unless the words before the type are the owner, a TTL (`3600` or `1h`) and the class, as far as they are given."""
+    """Raise unless the words before the type are the owner, a TTL (`3600` or `1h`) and the class, as far as
+    they are given.
+    """
     names = [word for word in front if word.upper() != "IN" and not _TTL.fullmatch(word)]
     if not names or names == ["@"]:
         return
@@ -515,7 +543,8 @@ def _public_key(algorithm: int, text: str) -> bytes:
     if not (128 <= _rsa_modulus_octets(key) <= 512 if octets is None else len(key) == octets):
         what = "an RSA key of 1024 to 4096 bits" if octets is None else f"{octets} octets"
         raise ValueError(
-            f"A public key of {_ALGORITHMS[algorithm]} is {what} in base64, but this key is not. Copy the DNSKEY again."
+            f"A public key of {_ALGORITHMS[algorithm]} is {what} in base64, but this key is not. Copy the "
+            "DNSKEY again."
         )
     return key
 
@@ -538,7 +567,8 @@ def _parse_labels(text: str) -> list[str]:
             labels.append(label)
         elif not label or (label.isascii() and len(label) <= _LABEL_OCTETS_MAX):
             raise ValueError(
-                f"`{_shown(text)}` has an empty label, or a character that no name here may have. Use letters, digits, hyphens and underscores."
+                f"`{_shown(text)}` has an empty label, or a character that no name here may have. Use "
+                "letters, digits, hyphens and underscores."
             )
         else:
             mapped = _map_name(label)
@@ -560,7 +590,9 @@ def _parse_record_address(kind: str, text: str) -> str:
 
 
 def _ipv6_text(address: str) -> str:
-    """Return an IPv6 address as name servers write it: one that stands for an IPv4 address ends in that address."""
+    """Return an IPv6 address as name servers write it: one that stands for an IPv4 address ends in that
+    address.
+    """
     found = ipaddress.IPv6Address(address)
     ipv4 = ipaddress.IPv4Address(found.packed[12:])
     if found.ipv4_mapped is not None:
@@ -651,7 +683,8 @@ def _strings(text: str) -> list[str]:
         found = _QUOTED.match(text, at)
         if found is None:
             raise ValueError(
-                f"`{_shown(text)}` has a quotation mark too few, or text outside of quotation marks. Put each string into quotation marks."
+                f"`{_shown(text)}` has a quotation mark too few, or text outside of quotation marks. Put "
+                "each string into quotation marks."
             )
         strings.append(str(found[1]))
         at = found.end()
@@ -665,7 +698,8 @@ def _unescape(part: str) -> bytes:
             return escaped
         if not escaped or int(escaped) > 255:
             raise ValueError(
-                f"`{_shown(part)}` has a backslash without a meaning. Write a backslash as `\\\\`, and an octet with three digits."
+                f"`{_shown(part)}` has a backslash without a meaning. Write a backslash as `\\\\`, and an "
+                "octet with three digits."
             )
         return bytes([int(escaped)])
 

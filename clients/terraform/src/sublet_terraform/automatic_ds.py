@@ -19,7 +19,10 @@ class AutomaticDsResource(SubletResource):
     """The setting of a name. Destroying it sets what a new name has: both are on."""
 
     name = "automatic_ds"
-    description = "Whether the DS records of a name follow the CDS and CDNSKEY records of its zone. Leave `ds_records` of the name out then."
+    description = (
+        "Whether the DS records of a name follow the CDS and CDNSKEY records of its zone. Leave "
+        "`ds_records` of the name out then."
+    )
     attributes = (
         Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
         Attribute("enabled", Bool(), "Whether the DS records follow the zone.", optional=True, computed=True),

@@ -1,4 +1,6 @@
-"""The data sources: a name, platform domains with their prices, whether a name can be had, the account, organizations."""
+"""The data sources: a name, platform domains with their prices, whether a name can be had, the account,
+organizations.
+"""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar

@@ -10,7 +10,8 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def write_mirror(folder: Path) -> Path:
-    """Write the provider of this Python environment into a mirror for this machine's platform, and return the path of its program.
+    """Write the provider of this Python environment into a mirror for this machine's platform, and return the
+    path of its program.
 
     The program starts this environment's Python, so the mirror needs the environment, and doesn't contain it.
     """

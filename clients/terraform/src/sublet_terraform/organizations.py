@@ -55,8 +55,10 @@ class OrganizationResource(SubletResource):
                 raise
             if lost["names"] or lost["credits"]:
                 raise SubletError(
-                    f"{current['name']} still has names or credits, which would be lost: {lost['names']} names, {lost['credits']} credits. "
-                    "Transfer the names and spend the credits, or delete it with `subletctl organizations delete`."
+                    f"{current['name']} still has names or credits, which would be lost: {lost['names']} "
+                    f"names, {lost['credits']} credits. "
+                    "Transfer the names and spend the credits, or delete it with `subletctl organizations "
+                    "delete`."
                 ) from None
             self.client.organizations.delete(current["id"], confirm=current["slug"])
 
@@ -66,10 +68,16 @@ class OrganizationResource(SubletResource):
 
 
 class OrganizationMemberResource(SubletResource):
-    """A person in an organization, who is invited first. Destroying it revokes the invitation or ends the membership."""
+    """A person in an organization, who is invited first.
+
+    Destroying it revokes the invitation or ends the membership.
+    """
 
     name = "organization_member"
-    description = "A member of an organization. The person gets an invitation by mail, and is a member after accepting it."
+    description = (
+        "A member of an organization. The person gets an invitation by mail, and is a member after "
+        "accepting it."
+    )
     attributes = (
         Attribute(
             "organization_id",
@@ -98,7 +106,8 @@ class OrganizationMemberResource(SubletResource):
         if isinstance(self._find(planned), Member):
             identifier = f"{planned['organization_id']}/{parse_mail_address(planned['email'])}"
             ctx.diagnostics.add_error(
-                f"{planned['email']} is a member already. Import it: terraform import sublet_organization_member.NAME {identifier}",
+                f"{planned['email']} is a member already. Import it: terraform import "
+                f"sublet_organization_member.NAME {identifier}",
                 path=["email"],
             )
             return None

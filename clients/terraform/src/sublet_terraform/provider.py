@@ -57,7 +57,8 @@ class SubletProvider(Provider):
                 Attribute(
                     "url",
                     String(),
-                    "The address of the API, such as `https://names.example.net/api/v1`; by default `SUBLET_URL`.",
+                    "The address of the API, such as `https://names.example.net/api/v1`; by default "
+                    "`SUBLET_URL`.",
                     optional=True,
                 ),
                 Attribute(
@@ -70,7 +71,9 @@ class SubletProvider(Provider):
         """Accept every configuration: what is missing may be in the environment of a later command."""
 
     def configure_provider(self, diags: Diagnostics, config: State) -> None:
-        """Make the client, and use it once: a wrong address or token is one error here, instead of one at each object."""
+        """Make the client, and use it once: a wrong address or token is one error here, instead of one at
+        each object.
+        """
         given = {each: config[each] or os.environ.get(name) for each, name in ENVIRONMENT.items()}
         for each, name in ENVIRONMENT.items():
             if given[each] is Unknown:
@@ -117,7 +120,8 @@ class SubletProvider(Provider):
 class PlanningServicer(tf.provider.ProviderServicer):
     """The services of the provider, with plans that `tf` doesn't make.
 
-    A resource is asked for plans of new objects too, and a value that is only spelled differently is no change.
+    A resource is asked for plans of new objects too, and a value that is only spelled differently is no
+    change.
     """
 
     def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 - the protocol's name
@@ -144,7 +148,10 @@ class PlanningServicer(tf.provider.ProviderServicer):
 
 
 def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:
-    """Report if the service doesn't answer in time, or refuses the token. For a limit, the calls that follow wait."""
+    """Report if the service doesn't answer in time, or refuses the token.
+
+    For a limit, the calls that follow wait.
+    """
     try:
         with Client(url, token, deadline_seconds=GREETING_SECONDS) as client:
             client.account.me()
@@ -160,7 +167,9 @@ def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:
 
 
 def main() -> None:
-    """Run the provider for the Terraform or OpenTofu that started this process; with --mirror FOLDER write a mirror that has it."""
+    """Run the provider for the Terraform or OpenTofu that started this process; with --mirror FOLDER write a
+    mirror that has it.
+    """
     match sys.argv[1:]:
         case ["--mirror", folder]:
             print(write_mirror(Path(folder).absolute()))  # noqa: T201 - where it is

@@ -21,13 +21,17 @@ class RecordsResource(SubletResource):
     """An RRset. Creating it changes no other one, and it is refused if it exists already."""
 
     name = "records"
-    description = "The values of one type at one owner of a name without nameservers. Other records of the name stay as they are."
+    description = (
+        "The values of one type at one owner of a name without nameservers. Other records of the name stay "
+        "as they are."
+    )
     attributes = (
         Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
         Attribute(
             "name",
             Text(str.strip),  # `canonical` and `check` parse it, with the name that it is for
-            "The owner, relative to the name: `@` for the name itself, `www`, `*`. A full name is accepted too.",
+            "The owner, relative to the name: `@` for the name itself, `www`, `*`. A full name is accepted "
+            "too.",
             required=True,
             requires_replace=True,
         ),
@@ -71,7 +75,8 @@ class RecordsResource(SubletResource):
     def keep_spelling(cls, current: State, new: State) -> State:
         """Return the new values, but the current ones of attributes that are only spelled differently.
 
-        What the registry has not changed is as it was applied, also if only the registry knows the form of the text.
+        What the registry has not changed is as it was applied, also if only the registry knows the form of
+        the text.
         """
         kept = super().keep_spelling(current, new)
         stored = new["stored_values"]
@@ -81,7 +86,9 @@ class RecordsResource(SubletResource):
         return kept
 
     def check(self, diags: Diagnostics, config: State) -> None:
-        """Refuse owners and values that the API would refuse, as far as that is known here, and a TTL out of its range."""
+        """Refuse owners and values that the API would refuse, as far as that is known here, and a TTL out of
+        its range.
+        """
         ttl, values = config["ttl"], config["values"]
         if isinstance(ttl, (int, float)) and (ttl != int(ttl) or not TTL_MIN <= ttl <= TTL_MAX):
             diags.add_error(
@@ -120,7 +127,8 @@ class RecordsResource(SubletResource):
         found = change_record_set(self.client, fqdn, owner, kind, new)
         if exists:
             ctx.diagnostics.add_error(
-                f"{fqdn} has {kind} records at {owner} already. Import them: terraform import sublet_records.NAME '{fqdn}/{owner}/{kind}'",
+                f"{fqdn} has {kind} records at {owner} already. Import them: terraform import "
+                f"sublet_records.NAME '{fqdn}/{owner}/{kind}'",
                 path=["name"],
             )
             return None

@@ -1,4 +1,7 @@
-"""The free names and credits that a plan needs in total. Terraform plans each name separately, but one process of the provider sees all names."""
+"""The free names and credits that a plan needs in total.
+
+Terraform plans each name separately, but one process of the provider sees all names.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +20,9 @@ class Means:
 
 
 class Registrations:
-    """The names that a run has in its state (`held`), and those that it creates, with their modes and prices."""
+    """The names that a run has in its state (`held`), and those that it creates, with
+    their modes and prices.
+    """
 
     def __init__(self) -> None:
         self.held: set[str] = set()
@@ -31,8 +36,9 @@ class Registrations:
     ) -> None:
         """Count a name, and report once if all of them so far need more than there is.
 
-        Too few credits are an error. Too few free names are a warning, because the same run may destroy some. Terraform calls this from
-        several threads. `ask` returns None if the token can't see the account: then nothing is reported.
+        Too few credits are an error. Too few free names are a warning, because the same run may destroy some.
+        Terraform calls this from several threads. `ask` returns None if the token can't see the account: then
+        nothing is reported.
         """
         with self._lock:
             means = self._means = self._means or ask()
@@ -44,12 +50,15 @@ class Registrations:
             if free_names > means.free_names_left and "free" not in self._reported:
                 self._reported.add("free")
                 diagnostics.add_warning(
-                    f"This plan has more new free names than the {means.free_names_left} that are left of {means.free_names_limit}. "
-                    "Leave some out, unless it destroys as many free ones: otherwise the apply stops half-way."
+                    f"This plan has more new free names than the {means.free_names_left} that are left of "
+                    f"{means.free_names_limit}. "
+                    "Leave some out, unless it destroys as many free ones: otherwise the apply stops "
+                    "half-way."
                 )
             if price_sum > means.credit_balance and "credits" not in self._reported:
                 self._reported.add("credits")
                 diagnostics.add_error(
-                    f"The new names of this plan cost more than the balance of {means.credit_balance} credits. Buy credits, or leave names out.",
+                    f"The new names of this plan cost more than the balance of {means.credit_balance} "
+                    "credits. Buy credits, or leave names out.",
                     path=["max_credits"],
                 )

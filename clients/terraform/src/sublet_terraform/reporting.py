@@ -26,7 +26,9 @@ ATTRIBUTES = {
 }
 """The attribute that a code is about, beside those of wrong fields."""
 SENTENCES = {
-    "delegation_exists": "The name has nameservers, which answer for it. Remove them from its sublet_subdomain first, or add the records at their provider.",
+    "delegation_exists": "The name has nameservers, which answer for it. Remove "
+    "them from its sublet_subdomain first, or "
+    "add the records at their provider.",
     "records_exist": "The name has records, so it can't have nameservers. Remove its sublet_records first.",
 }
 """What is wrong, by the code, if the sentence of the API is about requests."""
@@ -43,7 +45,10 @@ _ENDPOINT = re.compile(
 
 
 class Reporting:
-    """A block whose errors of the API become diagnostics; what follows the block is done then. `attributes` are those of the resource."""
+    """A block whose errors of the API become diagnostics; what follows the block is done then.
+
+    `attributes` are those of the resource.
+    """
 
     def __init__(self, diagnostics: Diagnostics, attributes: AbstractSet[str]) -> None:
         self._diagnostics, self._attributes = diagnostics, attributes
@@ -77,6 +82,8 @@ def _kind(endpoint: re.Match[str]) -> str:
 
 
 def _attribute_of(field: str) -> str:
-    """Return the attribute of a field of a request, such as `nameservers` of `nameservers[0]`, and `values` of `records[0].values[1]`."""
+    """Return the attribute of a field of a request, such as `nameservers` of `nameservers[0]`, and `values`
+    of `records[0].values[1]`.
+    """
     name = re.split(r"[.\[]", re.sub(r"^records\[\d+\]\.", "", field), maxsplit=1)[0]
     return {"label": "fqdn", "domain": "fqdn"}.get(name, name)

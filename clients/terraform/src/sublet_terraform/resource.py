@@ -35,7 +35,8 @@ class HasClient(Protocol):
 class SubletResource(Resource):
     """A resource whose methods may raise errors of the API: they become diagnostics.
 
-    After an error Terraform keeps the state that is returned here: none after a failed creation, otherwise the former one.
+    After an error Terraform keeps the state that is returned here: none after a failed creation, otherwise
+    the former one.
     """
 
     name: ClassVar[str]
@@ -167,14 +168,18 @@ class SubletResource(Resource):
         return planned
 
     def plan_change(self, ctx: PlanContext, current: State, planned: State, config: State) -> State:  # noqa: ARG002
-        """Return the plan of a change. Values that are only spelled differently are the current ones already."""
+        """Return the plan of a change.
+
+        Values that are only spelled differently are the current ones already.
+        """
         return planned
 
     @abstractmethod
     def create_new(self, ctx: CreateContext, planned: State) -> State | None:
         """Create the object and return its state; None if the diagnostics say why that failed.
 
-        Once the object exists, no error may be raised or reported: Terraform would taint the object, and destroy it in the next run.
+        Once the object exists, no error may be raised or reported: Terraform would taint the object, and
+        destroy it in the next run.
         """
 
     @abstractmethod
@@ -201,7 +206,8 @@ class SubletResource(Resource):
 def settled(planned: State, found: State) -> State:
     """Return the state after a change: the plan, and what it left open as it was found.
 
-    Terraform refuses any other value, and taints a new object then. If the service has another value, the next plan shows it.
+    Terraform refuses any other value, and taints a new object then. If the service has another value, the
+    next plan shows it.
     """
     return {name: found[name] if value is Unknown else value for name, value in planned.items()}
 

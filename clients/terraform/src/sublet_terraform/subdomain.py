@@ -29,18 +29,25 @@ MODES = ("free", "plus", "premium", "special")
 REASONS = {
     "account_suspended": "your account is suspended. Ask the operator of the registry.",
     "clock_implausible": "the clock of the registry is wrong. Try again in an hour.",
-    "registration_closed": "its platform domain takes no registrations now. Choose another one of data.sublet_platform_domains.",
-    "registration_mode_not_allowed": "its platform domain has no mode for you and this name now. Choose another name.",
+    "registration_closed": "its platform domain takes no registrations now. Choose another one of "
+    "data.sublet_platform_domains.",
+    "registration_mode_not_allowed": "its platform domain has no mode for you and "
+    "this name now. Choose another name.",
     "subdomain_unavailable": "it is taken, reserved, or not free again yet. Choose another name.",
 }
 """Why a name can't be registered, by the code of its availability."""
 
 
 class SubdomainResource(SubletResource):
-    """A name: registered or brought back from the own trash, delegated, renewed automatically; destroyed into the trash."""
+    """A name: registered or brought back from the own trash, delegated, renewed automatically; destroyed into
+    the trash.
+    """
 
     name = "subdomain"
-    description = "A name with its delegation. Destroying it moves it to the trash; creating it again brings it back from there."
+    description = (
+        "A name with its delegation. Destroying it moves it to the trash; creating it again brings it back "
+        "from there."
+    )
     attributes = (
         Attribute("fqdn", Text(parse_name), "The name.", required=True, requires_replace=True),
         Attribute(
@@ -54,7 +61,8 @@ class SubdomainResource(SubletResource):
         Attribute(
             "glue",
             Glue(),
-            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] }`; by default none.',
+            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] '
+            "}`; by default none.",
             optional=True,
             computed=True,
             default={},
@@ -70,14 +78,16 @@ class SubdomainResource(SubletResource):
         Attribute(
             "registration_mode",
             String(),
-            "`free`, `plus`, `premium` or `special`; by default that of the platform domain. It can't be changed.",
+            "`free`, `plus`, `premium` or `special`; by default that of the platform domain. It can't be "
+            "changed.",
             optional=True,
             computed=True,
         ),
         Attribute(
             "max_credits",
             Credits(),
-            "The most that one payment for the name may cost: registration, way back from the trash, automatic renewal. By default 0.",
+            "The most that one payment for the name may cost: registration, way back from the trash, "
+            "automatic renewal. By default 0.",
             optional=True,
             computed=True,
             default=0,
@@ -92,7 +102,8 @@ class SubdomainResource(SubletResource):
         Attribute(
             "coupon_code",
             String(),
-            "A coupon for the creation; by default none. The price is then known after the apply, and at most `max_credits`.",
+            "A coupon for the creation; by default none. The price is then known after the apply, and at "
+            "most `max_credits`.",
             optional=True,
             computed=True,
             default="",
@@ -105,7 +116,10 @@ class SubdomainResource(SubletResource):
 
     @classmethod
     def canonical(cls, state: State, name: str) -> Any:
-        """Return the value of an attribute in a form that is equal for all its spellings. A DNSKEY is equal to its DS record."""
+        """Return the value of an attribute in a form that is equal for all its spellings.
+
+        A DNSKEY is equal to its DS record.
+        """
         if name != "ds_records" or Unknown in (state["fqdn"], state["ds_records"]):
             return super().canonical(state, name)
         return Texts(lambda text: parse_ds(text, state["fqdn"])).canonical(state["ds_records"])
@@ -128,7 +142,10 @@ class SubdomainResource(SubletResource):
             )
 
     def plan_new(self, ctx: PlanContext, planned: State) -> State:
-        """Return the plan with the price. A name that can't be had, or for more than `max_credits`, fails here."""
+        """Return the plan with the price.
+
+        A name that can't be had, or for more than `max_credits`, fails here.
+        """
         fqdn = planned["fqdn"]
         if fqdn is Unknown:
             return planned
@@ -156,7 +173,8 @@ class SubdomainResource(SubletResource):
             current, planned, "registration_mode"
         ):
             ctx.diagnostics.add_error(
-                f"The mode of {current['fqdn']} is {current['registration_mode']} and can't be changed. Write that mode, or leave it out.",
+                f"The mode of {current['fqdn']} is {current['registration_mode']} and can't be changed. "
+                "Write that mode, or leave it out.",
                 path=["registration_mode"],
             )
         if self.is_changed(current, planned, *DELEGATION):
@@ -249,11 +267,15 @@ class SubdomainResource(SubletResource):
         return next((each for each in trash if each.fqdn == wanted), None)
 
     def _plan_return(self, diagnostics: Diagnostics, planned: State, trashed: Subdomain) -> None:
-        """Plan the way back from the trash, in the mode that the name has. It costs nothing within the paid term."""
+        """Plan the way back from the trash, in the mode that the name has.
+
+        It costs nothing within the paid term.
+        """
         mode = known(planned, "registration_mode", trashed.registration_type)
         if mode != trashed.registration_type:
             diagnostics.add_error(
-                f"{trashed.fqdn} is in your trash with the mode {trashed.registration_type}, and comes back with it. Write that mode.",
+                f"{trashed.fqdn} is in your trash with the mode {trashed.registration_type}, and comes "
+                "back with it. Write that mode.",
                 path=["registration_mode"],
             )
         planned["registration_mode"] = trashed.registration_type
@@ -276,7 +298,8 @@ class SubdomainResource(SubletResource):
                 self._check_price(diagnostics, planned, f"{in_use} Destroy one, or pay: " if in_use else "")
             elif not offer.price_credits and planned["coupon_code"] is not Unknown:
                 diagnostics.add_error(
-                    f"{fqdn} is free in the mode {offer.mode}, so the coupon would do nothing. Leave it out, or write another mode.",
+                    f"{fqdn} is free in the mode {offer.mode}, so the coupon would do nothing. Leave it "
+                    "out, or write another mode.",
                     path=["coupon_code"],
                 )
         elif in_use:
@@ -290,7 +313,9 @@ class SubdomainResource(SubletResource):
             diagnostics.add_error(f"{fqdn} can't be registered: {reason}", f"({found.reason})", path=["fqdn"])
 
     def _free_names_in_use(self, fqdn: str) -> str:
-        """Return a sentence if no free name is left and the platform domain has them; otherwise, or without the scope, an empty one."""
+        """Return a sentence if no free name is left and the platform domain has them; otherwise, or without
+        the scope, an empty one.
+        """
         domain = parse_name(fqdn).partition(".")[2]
         try:
             usage = self.client.account.free_subdomains()
@@ -312,7 +337,8 @@ class SubdomainResource(SubletResource):
         price, limit = planned["price_credits"], planned["max_credits"]
         if limit is not Unknown and price > limit:
             diagnostics.add_error(
-                f"{before}{planned['fqdn']} costs {price} credits, and max_credits is {limit}. Set max_credits to {price} to pay that.",
+                f"{before}{planned['fqdn']} costs {price} credits, and max_credits is {limit}. Set "
+                f"max_credits to {price} to pay that.",
                 path=["max_credits"],
             )
 

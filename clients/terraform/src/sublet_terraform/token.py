@@ -26,7 +26,10 @@ INHERITED = "Left out: that of the provider's own token."
 
 
 class TokenResource(SubletResource):
-    """A token; its secret is in the state. Destroying it revokes it; one that was revoked or has expired is created again."""
+    """A token; its secret is in the state.
+
+    Destroying it revokes it; one that was revoked or has expired is created again.
+    """
 
     name = "token"
     description = "A token with its restrictions. Its secret is stored in the state, so protect that."
@@ -57,7 +60,8 @@ class TokenResource(SubletResource):
         Attribute(
             "record_names",
             Texts(parse_record_pattern),
-            f"The owners whose records it may change, such as `_acme-challenge`, also `_acme-challenge.*`. {INHERITED}",
+            "The owners whose records it may change, such as `_acme-challenge`, also `_acme-challenge.*`. "
+            f"{INHERITED}",
             optional=True,
             computed=True,
         ),

@@ -1,4 +1,6 @@
-"""Types of attributes whose values may be spelled in several ways: how they are compared, and which values are refused."""
+"""Types of attributes whose values may be spelled in several ways: how they are compared, and which values
+are refused.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,11 +25,17 @@ class Spelled:
     """A type whose values have several spellings. Subclasses are types of `tf`."""
 
     def canonical(self, value: Any) -> Any:
-        """Return a value that is equal for all spellings of the same value. A text that can't be parsed stands for itself."""
+        """Return a value that is equal for all spellings of the same value.
+
+        A text that can't be parsed stands for itself.
+        """
         raise NotImplementedError
 
     def faults(self, value: Any) -> Iterator[tuple[Path, str]]:
-        """Yield each text that the API would refuse, with a sentence. Values that are not known yet are skipped."""
+        """Yield each text that the API would refuse, with a sentence.
+
+        Values that are not known yet are skipped.
+        """
         raise NotImplementedError
 
 
@@ -100,7 +108,8 @@ class Credits(Spelled, Number):
 
 
 def without_refinements(value: Any) -> Any:
-    """Return a configuration with `Unknown` for each unknown value of which Terraform knows something, such as its prefix.
+    """Return a configuration with `Unknown` for each unknown value of which Terraform knows something, such
+    as its prefix.
 
     `tf` leaves these as they are encoded.
     """

@@ -76,9 +76,12 @@ SHOWN_ONCE = "sublet_0123456789…"
 
 
 class TokenDetailShape(Shape):
-    """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be up to an hour old.
+    """A token with its restrictions; null means unrestricted.
 
-    `organization_id` is the organization for which the token acts. With the id of the user's own organization it acts for the user.
+    `last_used_at` and `last_used_from` may be up to an hour old.
+
+    `organization_id` is the organization for which the token acts. With the id of the user's own organization
+    it acts for the user.
     """
 
     changed_by_requests: ClassVar = (
@@ -124,7 +127,10 @@ class TokenAnswer(Success, kw_only=True):
 
 
 class SecretAnswer(Success, kw_only=True):
-    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer (`Idempotent-Replayed`)."""
+    """A token with its new secret, which is shown only once.
+
+    `secret` is null in a repeated answer (`Idempotent-Replayed`).
+    """
 
     token: TokenDetailShape
     secret: str | None
@@ -139,7 +145,9 @@ Names = Annotated[
     Meta(
         min_length=1,
         max_length=ITEMS_MAX,
-        description="The names that the token is for. `*.example.net` stands for all names below example.net. Null: all names.",
+        description="The names that the token is for. `*.example.net` "
+        "stands for all names below example.net. "
+        "Null: all names.",
     ),
 ]
 Domains = Annotated[
@@ -163,8 +171,10 @@ RecordNames = Annotated[
     Meta(
         min_length=1,
         max_length=ITEMS_MAX,
-        description="The owners of records that the token may change, relative to the name, such as `_acme-challenge`. `_acme-challenge.*` stands "
-        "for all that begin with `_acme-challenge.`. Not with the scope `subdomains:write`. Null: all owners.",
+        description="The owners of records that the token may change, relative to the name, such as "
+        "`_acme-challenge`. `_acme-challenge.*` stands "
+        "for all that begin with `_acme-challenge.`. Not with the scope `subdomains:write`. Null: all "
+        "owners.",
     ),
 ]
 DailyCredits = Annotated[
@@ -179,7 +189,9 @@ ExpiresAt = Annotated[
     datetime,
     Meta(
         tz=True,
-        description="RFC 3339, at most 365 days from now. Null is allowed only if the operator issued the token without an end.",
+        description="RFC 3339, at most 365 days from now. Null is allowed "
+        "only if the operator issued the token "
+        "without an end.",
     ),
 ]
 
@@ -198,7 +210,9 @@ class ChangeTokenBody(Body):
 
 
 class TokenBody(ChangeTokenBody):
-    """A new token. A restriction that is left out is copied from the token of the request, but `expires_at` is then at most 30 days from now."""
+    """A new token. A restriction that is left out is copied from the token of the request, but `expires_at`
+    is then at most 30 days from now.
+    """
 
     required_members: ClassVar[tuple[str, ...]] = ("name", "scopes")
 
@@ -207,7 +221,9 @@ class TokenBody(ChangeTokenBody):
             int,
             Meta(
                 ge=1,
-                description="The id of the organization for which the token acts. By default it acts for the user or organization of the request.",
+                description="The id of the organization for which the token "
+                "acts. By default it acts for the user "
+                "or organization of the request.",
             ),
         ]
         | None
@@ -223,7 +239,9 @@ class RotateBody(Body):
             Meta(
                 ge=0,
                 le=OVERLAP_SECONDS_MAX,
-                description="The seconds for which the current secret stays valid, by default 3,600. With 0 it becomes invalid now.",
+                description="The seconds for which the current secret stays "
+                "valid, by default 3,600. With 0 it "
+                "becomes invalid now.",
             ),
         ]
         | None
@@ -268,7 +286,8 @@ class _WithSecret(Outcome):
 def list_tokens(tx: Tx, call: Call[None, PageQuery]) -> Answer[TokensAnswer]:
     """List tokens.
 
-    Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more than the token of the request.
+    Returns the user's tokens, newest first, also revoked and expired ones, but none that may do more than the
+    token of the request.
     """
     paging = Paging[TokenDetailShape](call, "tokens")
     found = list_own_tokens(tx, find_acting_credential(tx, call.actor()), paging.after)
@@ -297,10 +316,11 @@ def list_tokens(tx: Tx, call: Call[None, PageQuery]) -> Answer[TokensAnswer]:
 async def create_token_(call: Call[TokenBody, None]) -> Answer[SecretAnswer]:
     """Create a token.
 
-    The new token may do no more than the token of the request. `name` and `scopes` are required. A restriction that is left out is copied
-    from the token of the request. Without `expires_at` the token expires in 30 days; it lives at most 365. Mails the user, and the owners of
-    its organization. With `organization_id` it is for the names and credits
-    of this organization, as far as the user's role there allows. Only this answer shows the secret.
+    The new token may do no more than the token of the request. `name` and `scopes` are required. A
+    restriction that is left out is copied from the token of the request. Without `expires_at` the token
+    expires in 30 days; it lives at most 365. Mails the user, and the owners of its organization. With
+    `organization_id` it is for the names and credits of this organization, as far as the user's role there
+    allows. Only this answer shows the secret.
     """
     body = call.body
     done = await write_once(
@@ -348,8 +368,9 @@ def get_token(tx: Tx, call: Call[None, None]) -> TokenAnswer:
 async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer[TokenAnswer]:
     """Change a token.
 
-    Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the restriction. A new
-    `expires_at` is at most 365 days from now. If the token may do more than before, mails the user, and the owners of its organization.
+    Changes the token's name and restrictions. A member that is left out keeps its value; null lifts the
+    restriction. A new `expires_at` is at most 365 days from now. If the token may do more than before, mails
+    the user, and the owners of its organization.
     """
     verb = _if_match(call, _change(call.client.public_url))
     done = await write_once(
@@ -371,8 +392,8 @@ async def change_token_(call: Call[ChangeTokenBody, None]) -> Answer[TokenAnswer
 async def rotate_token_(call: Call[RotateBody, None]) -> Answer[SecretAnswer]:
     """Give a token a new secret.
 
-    The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes invalid now. A token may rotate itself.
-    Mails the user, and the owners of its organization.
+    The current secret stays valid for `overlap_seconds`. A secret that was replaced earlier becomes invalid
+    now. A token may rotate itself. Mails the user, and the owners of its organization.
     """
     verb = _if_match(call, _with_secret(rotate_token, "got a new secret", call.client.public_url))
     done = await write_once(call, verb, call.actor(), call.path["id"], call.body.overlap_seconds)
@@ -439,7 +460,9 @@ async def _secret_answer(call: Call[Any, Any], done: WriteResult) -> Answer[Secr
 
 
 async def _read_token(call: Call[Any, Any], done: WriteResult) -> TokenDetailShape:
-    """Return the shape of the token that was just written, with the rights that the acting token had before the write."""
+    """Return the shape of the token that was just written, with the rights that the acting token had before
+    the write.
+    """
 
     def read(tx: Tx) -> TokenDetailShape:
         token = find_own_token(tx, acting_credential_of(call.registrant), str(done.outcome.id))

@@ -1,4 +1,6 @@
-"""Change the name and restrictions of a token (PATCH /tokens/{id}, an extension; docs/spec-choices.md, "Tokens")."""
+"""Change the name and restrictions of a token (PATCH /tokens/{id}, an extension; docs/spec-choices.md,
+"Tokens").
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,18 +31,21 @@ class ChangedToken(NamedTuple):
 def change_token(
     tx: Tx, actor: Actor, identifier: str, name: str | None, changes: Mapping[str, Any]
 ) -> ChangedToken:
-    """Change a token, and return it. `changes` maps fields of `Restrictions` to their new values; None lifts a restriction.
+    """Change a token, and return it.
 
-    The change applies from the next request on. A missing or equal value changes nothing and leaves no audit event.
-    A new `expires_at` is at most a year from now.
+    `changes` maps fields of `Restrictions` to their new values; None lifts a restriction.
+
+    The change applies from the next request on. A missing or equal value changes nothing and leaves no audit
+    event. A new `expires_at` is at most a year from now.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was
+            authenticated.
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
         Conflict: the token was revoked or has expired.
-        ValidationFailed: the name or restrictions are invalid; or, if they are valid, restrictions allow more than the request's token
-            (`exceeds_token`).
+        ValidationFailed: the name or restrictions are invalid; or, if they are valid, restrictions allow more
+            than the request's token (`exceeds_token`).
     """
     user = lock_acting_user(tx, actor)
     acting = find_acting_credential(tx, actor)

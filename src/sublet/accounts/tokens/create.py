@@ -19,7 +19,8 @@ LIVE_TOKENS_MAX = 100
 """The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
 LIFE_DEFAULT = timedelta(days=30)
 OWN_LIFE_MAX = timedelta(days=365, hours=1)
-"""The longest life of a token that its user creates or changes: a year, and an hour for clients whose clock is ahead.
+"""The longest life of a token that its user creates or changes: a year, and an hour for clients whose clock
+is ahead.
 
 Only the operator issues tokens that live longer.
 """
@@ -34,19 +35,23 @@ def create_token(
     *,
     is_update_key: bool = False,
 ) -> IssuedToken:
-    """Create a token that may do no more than the token or session of the request, and return it with its secret.
+    """Create a token that may do no more than the token or session of the request, and return it with its
+    secret.
 
-    The new token acts for the organization with this id, by default for the organization of the acting token. The id of the user's own
-    organization means the user. A token of an organization can create tokens only for this organization.
+    The new token acts for the organization with this id, by default for the organization of the acting token.
+    The id of the user's own organization means the user. A token of an organization can create tokens only
+    for this organization.
 
-    `wanted` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is copied from the acting token, except
-    that `scopes` are required, and `expires_at` is at most 30 days from now. A token lives at most a year.
+    `wanted` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is
+    copied from the acting token, except that `scopes` are required, and `expires_at` is at most 30 days from
+    now. A token lives at most a year.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
-        ValidationFailed: the name, restrictions or organization_id are invalid; or, if they are valid, restrictions allow more than the acting
-            token (`exceeds_token`).
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was
+            authenticated.
+        ValidationFailed: the name, restrictions or organization_id are invalid; or, if they are valid,
+            restrictions allow more than the acting token (`exceeds_token`).
         Conflict: the user has the maximum number of tokens.
     """
     user = lock_acting_user(tx, actor)
@@ -84,7 +89,10 @@ def life_errors(restrictions: Restrictions, now: datetime) -> list[FieldError]:
     latest = now + OWN_LIFE_MAX
     if restrictions.expires_at is not None and restrictions.expires_at <= latest:
         return []
-    sentence = f"A token lives at most {OWN_LIFE_MAX.days} days. Give {latest:%Y-%m-%dT%H:%M:%SZ} or earlier, or ask the operator for a longer token."
+    sentence = (
+        f"A token lives at most {OWN_LIFE_MAX.days} days. Give {latest:%Y-%m-%dT%H:%M:%SZ} or earlier, or "
+        "ask the operator for a longer token."
+    )
     return [FieldError("expires_at", "value_invalid", sentence)]
 
 
@@ -92,10 +100,16 @@ def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int 
     if organization_id == acting.organization_id:
         return []
     if acting.organization_id is not None:
-        sentence = "This request acts for another organization. Use a token of your own, or a session without Sublet-Organization."
+        sentence = (
+            "This request acts for another organization. Use a token of your own, or a session without "
+            "Sublet-Organization."
+        )
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
-        sentence = "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
+        sentence = (
+            "You are not a member of an organization with this id. Check the id; GET /organizations lists "
+            "yours."
+        )
         return [FieldError("organization_id", "value_invalid", sentence)]
     return []
 

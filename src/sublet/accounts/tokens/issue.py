@@ -39,7 +39,10 @@ _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True, slots=True)
 class SecretMatches:
-    """The substrings of a text that look like a token or the digest of a token. The digest of a DS record can look like one."""
+    """The substrings of a text that look like a token or the digest of a token.
+
+    The digest of a DS record can look like one.
+    """
 
     tokens: frozenset[str]
     digests: frozenset[str]
@@ -80,7 +83,10 @@ def find_secrets(text: str) -> SecretMatches:
     )
 
 
-NEXT_STEP = "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the operator for one."
+NEXT_STEP = (
+    "Create a new token with POST /tokens, which needs a session or a token with tokens:write, or ask the "
+    "operator for one."
+)
 
 
 def check_token(token: Token | None, now: datetime) -> Token:
@@ -93,7 +99,8 @@ def check_token(token: Token | None, now: datetime) -> Token:
     """
     if token is None:
         raise TokenInvalid(
-            f"This token was never issued, or was replaced by a rotation. Use the token that replaced it. {NEXT_STEP}"
+            "This token was never issued, or was replaced by a rotation. Use the token that replaced it. "
+            f"{NEXT_STEP}"
         )
     if token.revoked_at is not None:
         raise TokenRevoked(f"This token was revoked. {NEXT_STEP}")
@@ -127,8 +134,8 @@ def issue_token(
 ) -> IssuedToken:
     """Issue a token to a user, as the operator. A suspended user's token can only read and open tickets.
 
-    Empty `scopes` mean all scopes. Without `expires_in_days` the token doesn't expire. Only the secret's digest is stored, and not in the
-    audit.
+    Empty `scopes` mean all scopes. Without `expires_in_days` the token doesn't expire. Only the secret's
+    digest is stored, and not in the audit.
 
     Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.

@@ -1,7 +1,7 @@
 """Find the tokens that a token or session may see and change (docs/spec-choices.md, "Tokens").
 
-A token sees its user's tokens that may do no more than the token itself. A session sees all its user's tokens; if the session acts for an
-organization, only the tokens for that organization.
+A token sees its user's tokens that may do no more than the token itself. A session sees all its user's
+tokens; if the session acts for an organization, only the tokens for that organization.
 """
 
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 class ActingCredential:
     """The token or session of a request: its user, and what it may do.
 
-    `organization_id` is None if the credential acts for its user. `budget_id` is the `budget_token_id` of the tokens that the credential
-    creates, None without `daily_credits`.
+    `organization_id` is None if the credential acts for its user. `budget_id` is the `budget_token_id` of the
+    tokens that the credential creates, None without `daily_credits`.
     """
 
     user_id: int
@@ -33,7 +33,8 @@ class ActingCredential:
 
 
 def find_acting_credential(tx: Tx, actor: Actor) -> ActingCredential:
-    """Return the request's token or session as it is stored now, because it may have changed after the request was authenticated.
+    """Return the request's token or session as it is stored now, because it may have changed after the
+    request was authenticated.
 
     Raises:
         TokenRevoked, TokenExpired: the token was revoked or has expired after the request was authenticated.
@@ -64,7 +65,9 @@ def _of_token(token: Token) -> ActingCredential:
 
 
 def list_own_tokens(tx: Tx, acting: ActingCredential, after: Position | None) -> Iterator[Token]:
-    """Yield the tokens that the acting token may see, including revoked and expired tokens, the newest first."""
+    """Yield the tokens that the acting token may see, including revoked and expired
+    tokens, the newest first.
+    """
     return (each for each in store.stream_tokens(tx, acting.user_id, after) if _may_act_on(acting, each))
 
 
@@ -84,7 +87,8 @@ def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
 def _may_act_on(acting: ActingCredential, token: Token) -> bool:
     if acting.organization_id not in (None, token.organization_id):
         return False
-    # A rotation reveals a secret. With the secret of a token of another budget, the acting token could exceed its own budget.
+    # A rotation reveals a secret. With the secret of a token of another budget, the acting token could exceed
+    # its own budget.
     same_budget = acting.budget_id is None or acting.budget_id == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
 

@@ -9,13 +9,16 @@ from sublet.db import Tx
 
 
 def revoke_own_token(tx: Tx, actor: Actor, identifier: str) -> Token:
-    """Revoke a token permanently, starting with the next request, and return it. Revoking it again changes nothing.
+    """Revoke a token permanently, starting with the next request, and return it.
+
+    Revoking it again changes nothing.
 
     A token may revoke itself. Tokens that it created stay valid.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was
+            authenticated.
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
     """
     lock_acting_user(tx, actor)

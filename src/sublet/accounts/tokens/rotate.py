@@ -16,13 +16,17 @@ OVERLAP_SECONDS_MAX = 86_400
 
 
 def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | None = None) -> IssuedToken:
-    """Give a token a new secret, and return both. The present secret stays valid for `overlap_seconds`, by default an hour.
+    """Give a token a new secret, and return both.
 
-    A secret that an earlier rotation replaced becomes invalid now, so that a token has at most two valid secrets.
+    The present secret stays valid for `overlap_seconds`, by default an hour.
+
+    A secret that an earlier rotation replaced becomes invalid now, so that a token has at most two valid
+    secrets.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was authenticated.
+        TokenRevoked, TokenExpired, SessionInvalid: the request's own token or session ended after it was
+            authenticated.
         TokenNotFound: the user has no such token, or the token may do more than the token of the request.
         Conflict: the token was revoked or has expired, or is an update key.
         ValidationFailed: `overlap_seconds` is below 0 or more than a day.

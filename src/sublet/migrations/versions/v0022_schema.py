@@ -64,9 +64,9 @@ def _insert_rows() -> None:
 def _refuse_changes() -> None:
     """Create the triggers that refuse UPDATE and DELETE of append-only rows.
 
-    A transaction that erases a user has a row in `erasures`, and may change the texts of events and transfers.
-    No other transaction sees this row, because it is deleted before the commit. Any transaction may delete an
-    event's address.
+    A transaction that erases a user has a row in `erasures`, and may change the texts of events and
+    transfers. No other transaction sees this row, because it is deleted before the commit. Any transaction
+    may delete an event's address.
     """
     is_postgresql = op.get_bind().dialect.name == "postgresql"
     if is_postgresql:

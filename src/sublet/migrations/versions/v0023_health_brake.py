@@ -1,4 +1,5 @@
-"""Add the brake of health checks, which stops their consequences while the number of broken names is implausible.
+"""Add the brake of health checks, which stops their consequences while the number of broken names is
+implausible.
 
 Revision ID: 0023
 Revises: 0022

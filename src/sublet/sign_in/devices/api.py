@@ -61,7 +61,9 @@ _DEVICE = {
 
 
 class DeviceAnswer(Success, kw_only=True):
-    """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section 3.2)."""
+    """The codes of a program that signs in, and the page on which the user allows it
+    (RFC 8628, section 3.2).
+    """
 
     device_code: str
     user_code: str
@@ -72,7 +74,11 @@ class DeviceAnswer(Success, kw_only=True):
 
 
 class DeviceRequestShape(Shape):
-    """A sign-in of a program. `user_code` is the code as the program shows it, `address` the program's address, `scopes` are the scopes of the token if the user allows it."""
+    """A sign-in of a program.
+
+    `user_code` is the code as the program shows it, `address` the program's address, `scopes` are the scopes
+    of the token if the user allows it.
+    """
 
     changed_by_requests: ClassVar = ("state",)
 
@@ -141,8 +147,8 @@ DEFAULT_NAME = "command line"
 async def start_device_(call: OpenCall[DeviceBody]) -> Answer[DeviceAnswer]:
     """Start the sign-in of a program (RFC 8628).
 
-    Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then send `device_code` to
-    POST /auth/device/token every `interval` seconds.
+    Returns the codes, valid for ten minutes. Show the user `verification_uri` and `user_code`, then send
+    `device_code` to POST /auth/device/token every `interval` seconds.
     """
     client = call.client
     name = DEFAULT_NAME if call.body.name is None else call.body.name
@@ -173,8 +179,9 @@ async def start_device_(call: OpenCall[DeviceBody]) -> Answer[DeviceAnswer]:
 async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer[SecretAnswer]:
     """Get the token of a program's sign-in.
 
-    Returns a token with the name of the program, valid for 90 days. The token has all scopes, but `credits:spend` only if the user
-    allowed it. The secret is shown only once. Until the user decides, the answer is 400 `authorization_pending`.
+    Returns a token with the name of the program, valid for 90 days. The token has all scopes, but
+    `credits:spend` only if the user allowed it. The secret is shown only once. Until the user decides, the
+    answer is 400 `authorization_pending`.
     """
     actor = call.client.system_actor("device", call.request_id)
     done = await call.context.db.write(poll_device, actor, call.body.device_code or "")
@@ -194,7 +201,8 @@ async def poll_device_(call: OpenCall[DeviceTokenBody]) -> Answer[SecretAnswer]:
 async def get_device(call: Call[None, None]) -> Answer[DeviceRequestAnswer]:
     """Get a pending sign-in of a program (RFC 8628).
 
-    Returns the request with this user code until the user decides. An address or a network may send ten codes a minute.
+    Returns the request with this user code until the user decides. An address or a network may send ten codes
+    a minute.
     """
     await _count_code(call)
     code = call.path["user_code"]
@@ -215,8 +223,8 @@ async def get_device(call: Call[None, None]) -> Answer[DeviceRequestAnswer]:
 async def allow_device_(call: Call[AllowDeviceBody, None]) -> Answer[DeviceRequestAnswer]:
     """Allow a pending sign-in of a program.
 
-    Gives the program a token of the user, with the scopes of the answer, and mails the user. Requires a sign-in within the last ten
-    minutes.
+    Gives the program a token of the user, with the scopes of the answer, and mails the user. Requires a
+    sign-in within the last ten minutes.
     """
     await _count_code(call)
     may_spend, public_url = bool(call.body.may_spend), call.client.public_url
@@ -280,7 +288,8 @@ def _answer(found: DeviceRequest, typed_code: str) -> DeviceRequestAnswer:
 
 
 async def _count_code(call: Call[Any, None]) -> None:
-    """Count a sent user code, right or wrong, against the rate limit of user codes, so that codes can't be guessed.
+    """Count a sent user code, right or wrong, against the rate limit of user codes, so that codes can't be
+    guessed.
 
     Raises:
         RateLimited: too many codes came from this address or its network.

@@ -30,7 +30,9 @@ def find_device(tx: Tx, user_code: str) -> DeviceRequest:
 
 
 def allow_device(tx: Tx, actor: Actor, user_code: str, *, may_spend: bool, public_url: str) -> DeviceRequest:
-    """Allow a program to get a token of the acting user, and mail the user. The program's next poll issues the token.
+    """Allow a program to get a token of the acting user, and mail the user.
+
+    The program's next poll issues the token.
 
     Raises, in this order:
         SessionInvalid: the session ended after the request was authenticated.
@@ -66,6 +68,7 @@ def refuse_device(tx: Tx, actor: Actor, user_code: str) -> DeviceRequest:
 def _require_pending(tx: Tx, found: DeviceRequest | None) -> DeviceRequest:
     if found is None or found.state != PENDING or is_expired(found, tx.now):
         raise DeviceNotFound(
-            "No program waits with this code: the code is wrong, too old or already decided. Check the code that the program shows."
+            "No program waits with this code: the code is wrong, too old or already decided. Check the "
+            "code that the program shows."
         )
     return found

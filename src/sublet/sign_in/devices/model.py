@@ -23,7 +23,10 @@ _LETTER_COUNT = 8
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """The request of a program for a token. `user_id` is the person who decided; `may_spend` is true if the token may spend credits."""
+    """The request of a program for a token.
+
+    `user_id` is the person who decided; `may_spend` is true if the token may spend credits.
+    """
 
     id: int
     name: str
@@ -42,7 +45,9 @@ class DeviceRequest:
 
 
 def is_expired(found: DeviceRequest, now: datetime) -> bool:
-    """True if a request has expired, or was created in the future: after the clock was set back, it would be valid again."""
+    """True if a request has expired, or was created in the future: after the clock was set back, it would be
+    valid again.
+    """
     return found.expires_at <= now or is_future(found.created_at, now)
 
 

@@ -1,4 +1,6 @@
-"""Issue a token to a program that a person has allowed (POST /auth/device/token; RFC 8628, sections 3.4 and 3.5)."""
+"""Issue a token to a program that a person has allowed (POST /auth/device/token; RFC 8628, sections 3.4 and
+3.5).
+"""
 
 from sublet.accounts.model import User
 from sublet.accounts.store import lock_user
@@ -21,7 +23,9 @@ from sublet.sign_in.devices.model import (
 
 
 def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal:
-    """Issue the token that a person has allowed, but only once. Otherwise return the error, which the caller raises after the commit.
+    """Issue the token that a person has allowed, but only once.
+
+    Otherwise return the error, which the caller raises after the commit.
 
     The errors, in the order in which they are checked:
         ExpiredToken: the code is wrong, used or expired.
@@ -31,7 +35,8 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     """
     code_digest = digest(device_code)
     seen = device_store.find_by_device_code(tx, code_digest)
-    # The order of locks is users, then requests. A decision that is committed between the two queries counts at the next poll.
+    # The order of locks is users, then requests. A decision that is committed between the two queries counts
+    # at the next poll.
     user = lock_user(tx, seen.user_id) if seen is not None and seen.user_id is not None else None
     found = device_store.lock_by_device_code(tx, code_digest)
     if found is None or found.state == USED or is_expired(found, tx.now):
@@ -43,7 +48,8 @@ def poll_device(tx: Tx, actor: Actor, device_code: str) -> IssuedToken | Refusal
     if found.state == ALLOWED and user is not None:
         if user.deleted_at is not None or user.suspended_at is not None:
             return AccessDenied(
-                "The account of the person who allowed this program is suspended or deleted. Ask the operator why."
+                "The account of the person who allowed this program is suspended or deleted. Ask the "
+                "operator why."
             )
         return _issue(tx, actor, found, user)
     return _record_poll(tx, found)

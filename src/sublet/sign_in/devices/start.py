@@ -30,7 +30,9 @@ class StartedDevice:
 
 
 def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice:
-    """Add a program's request for a token called `name`. The request is valid for ten minutes, and has no user until a person decides.
+    """Add a program's request for a token called `name`.
+
+    The request is valid for ten minutes, and has no user until a person decides.
 
     `network` is the client's network; empty means no limit.
 
@@ -45,7 +47,8 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
         lock_text(tx, LockedKind.NETWORK, network)
     if network and device_store.count_of_network(tx, network, tx.now - HOUR) >= NETWORK_PER_HOUR:
         raise RateLimited(
-            f"More than {NETWORK_PER_HOUR} programs requested a token from your network within an hour. Wait an hour, or create a "
+            f"More than {NETWORK_PER_HOUR} programs requested a token from your network within an hour. "
+            "Wait an hour, or create a "
             "token in another way.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )

@@ -82,9 +82,12 @@ _AUTO_RENEW = {
 
 
 class TimelineEventShape(Shape):
-    """An event and its date. If `past` is true, the event has happened; otherwise it will happen if nothing changes.
+    """An event and its date.
 
-    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price. `by` is null if only the date caused the event.
+    If `past` is true, the event has happened; otherwise it will happen if nothing changes.
+
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the price.
+    `by` is null if only the date caused the event.
     """
 
     event: Annotated[str, one_of(EVENTS)]
@@ -97,7 +100,9 @@ class TimelineEventShape(Shape):
 
 
 class TimelineAnswer(Success, kw_only=True):
-    """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about the name."""
+    """The past and future events of a subdomain, oldest first, the actions allowed now, and warnings about
+    the name.
+    """
 
     timeline: list[TimelineEventShape]
     allowed_actions: list[Annotated[str, one_of(ACTIONS)]]
@@ -154,7 +159,9 @@ class AutoRenewBody(Body):
             Meta(
                 ge=0,
                 le=CREDITS_MAX,
-                description="The maximum price of a renewal; 0 renews only while renewals are free. Required with `enabled`: true.",
+                description="The maximum price of a renewal; 0 renews only "
+                "while renewals are free. Required with "
+                "`enabled`: true.",
             ),
         ]
         | None
@@ -165,7 +172,8 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
     """Return the ceiling of the automatic renewal; None turns it off.
 
     Raises:
-        ValidationFailed: `enabled` is missing; it is true and `max_credits` is missing; it is false and `max_credits` was sent.
+        ValidationFailed: `enabled` is missing; it is true and `max_credits` is missing; it is false and
+            `max_credits` was sent.
     """
     if body.enabled is None:
         raise validation_failed(
@@ -176,7 +184,10 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
             ]
         )
     if body.enabled and body.max_credits is None:
-        sentence = "is missing. Send the maximum price of a renewal in credits; 0 renews only while renewals are free."
+        sentence = (
+            "is missing. Send the maximum price of a renewal in credits; 0 renews only while renewals are "
+            "free."
+        )
         raise validation_failed([FieldError("max_credits", "required", sentence)])
     if not body.enabled and body.max_credits is not None:
         sentence = "is only for `enabled`: true. Leave it out."
@@ -193,7 +204,9 @@ def timeline_answer(
     quota_left: bool,
     warnings: Sequence[str],
 ) -> TimelineAnswer:
-    """Return the answer with a name's timeline, the actions allowed at this instant, and the warnings about the name."""
+    """Return the answer with a name's timeline, the actions allowed at this instant, and the warnings about
+    the name.
+    """
     actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
     return TimelineAnswer(
         timeline=[TimelineEventShape.of(each) for each in events],
@@ -206,7 +219,10 @@ def timeline_answer(
 def auto_renew_shape(
     subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
 ) -> AutoRenewShape:
-    """Return the shape of a name's automatic renewal, with the price of a renewal now. An overdue attempt gets the instant `now`."""
+    """Return the shape of a name's automatic renewal, with the price of a renewal now.
+
+    An overdue attempt gets the instant `now`.
+    """
     next_attempt_at = auto_renew_at(subdomain)
     return AutoRenewShape(
         enabled=subdomain.auto_renew_max_credits is not None,
@@ -260,7 +276,9 @@ def auto_renew_of(tx: Tx, subdomain: Subdomain, past: Past) -> AutoRenewShape:
                 **_EVENT,
                 "event": "expires",
                 "at": NEXT_YEAR,
-                "detail": "After the expiry the name stays in the DNS and can be renewed until the end of its grace period.",
+                "detail": "After the expiry the name stays in the DNS and "
+                "can be renewed until the end of its "
+                "grace period.",
             },
             {
                 **_EVENT,
@@ -289,8 +307,9 @@ def auto_renew_of(tx: Tx, subdomain: Subdomain, past: Past) -> AutoRenewShape:
 def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     """Get the timeline of a subdomain.
 
-    Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the user's trash. `allowed_actions` are
-    the actions that the current state allows, including those that need a quote first.
+    Returns past events, oldest first, then the dates to come if nothing changes. The name may be in the
+    user's trash. `allowed_actions` are the actions that the current state allows, including those that need a
+    quote first.
     """
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
     return timeline_of(tx, call, subdomain, past_of(tx, subdomain))
@@ -333,7 +352,8 @@ def _has_quota_left(tx: Tx, call: Call[Any, Any]) -> bool:
 def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
     """Get the automatic renewal.
 
-    Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last attempt.
+    Returns whether the name is renewed automatically, its ceiling in credits, and the next and the last
+    attempt.
     """
     subdomain = find_in_account(tx, call.actor(), call.path["fqdn"])
     return AutoRenewAnswer(auto_renew=auto_renew_of(tx, subdomain, past_of(tx, subdomain)))
@@ -358,9 +378,9 @@ def get_auto_renew(tx: Tx, call: Call[None, None]) -> AutoRenewAnswer:
 async def set_auto_renew_(call: Call[AutoRenewBody, None]) -> Answer[SetAutoRenewAnswer]:
     """Set the automatic renewal.
 
-    With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at most `max_credits`. This
-    ceiling confirms the charge, so a ceiling above 0 needs the scope `credits:spend`. A failed attempt is repeated after a day. This request
-    charges nothing.
+    With `enabled`: true the name is renewed automatically once its renewal window is open, if the price is at
+    most `max_credits`. This ceiling confirms the charge, so a ceiling above 0 needs the scope
+    `credits:spend`. A failed attempt is repeated after a day. This request charges nothing.
     """
     done = await write_once(
         call,

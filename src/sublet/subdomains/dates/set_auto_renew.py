@@ -16,14 +16,17 @@ from sublet.subdomains.renew import refuse_renewed_by_operator
 def set_auto_renew(
     tx: Tx, actor: Actor, identifier: str, max_credits: int | None, *, may_spend: bool
 ) -> Outcome:
-    """Turn on automatic renewal for at most `max_credits` a term (0: only free renewals). None turns automatic renewal off.
+    """Turn on automatic renewal for at most `max_credits` a term (0: only free renewals).
 
-    The user confirms charges up to this ceiling in advance. If the ceiling changes while renewal is open, the sweep tries to renew at once.
-    Setting the current ceiling changes nothing.
+    None turns automatic renewal off.
+
+    The user confirms charges up to this ceiling in advance. If the ceiling changes while renewal is open, the
+    sweep tries to renew at once. Setting the current ceiling changes nothing.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         RenewalNotAvailable: only the operator renews the name.
         ValidationFailed: the ceiling is below 0, or above the maximum number of credits in one ledger entry.
@@ -46,9 +49,11 @@ def set_auto_renew(
     if max_credits:
         require_recent_sign_in(tx, actor)
     if max_credits and actor.restrictions.daily_credits is not None:
-        # The sweep charges the renewal without this token, so the charge would not count against `daily_credits`.
+        # The sweep charges the renewal without this token, so the charge would not count against
+        # `daily_credits`.
         raise TokenRestricted(
-            "This token has `daily_credits`, so it can't confirm paid renewals in advance. Send `max_credits`: 0, or use another token.",
+            "This token has `daily_credits`, so it can't confirm paid renewals in advance. Send "
+            "`max_credits`: 0, or use another token.",
             details={"restriction": "daily_credits"},
         )
     before = subdomain.auto_renew_max_credits

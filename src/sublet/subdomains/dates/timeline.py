@@ -1,4 +1,5 @@
-"""The timeline of a name: its past events, and its future events by the rules of the sweep (docs/spec-choices.md, "Timeline").
+"""The timeline of a name: its past events, and its future events by the rules of the sweep
+(docs/spec-choices.md, "Timeline").
 
 An event has the same name in the past and in the future.
 """
@@ -50,7 +51,9 @@ EVENTS = (
     "released",
     "reminded",
 )
-"""All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep `trashed`."""
+"""All events, in the order for events at the same instant. The user or operator causes `deleted`, the sweep
+`trashed`.
+"""
 
 EVENTS_BY_ACTION = {
     "subdomain.register": "registered",
@@ -98,9 +101,10 @@ def timeline(
 ) -> list[TimelineEvent]:
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
-    Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed yet is a future event at `now`.
-    A suspended name has no trash or purge date. `nameserver_events` are the name's audit events `NOTICE` and `REMOVAL`
-    (`nameserver_notices`). `enclosed_nameservers` are the name's current nameservers at or below other registrable names.
+    Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed
+    yet is a future event at `now`. A suspended name has no trash or purge date. `nameserver_events` are the
+    name's audit events `NOTICE` and `REMOVAL` (`nameserver_notices`). `enclosed_nameservers` are the name's
+    current nameservers at or below other registrable names.
     """
     past = [
         *_changes(subdomain, terms, changes),
@@ -223,14 +227,19 @@ def _future_removals(
                 "nameservers_removed", now, past=False, detail=f"{enclosed.host}: {enclosed.name} was purged."
             )
         elif enclosed.removal_at is not None:
-            detail = f"{enclosed.host}: {enclosed.name} is in the trash. If it isn't restored, the nameserver is removed."
+            detail = (
+                f"{enclosed.host}: {enclosed.name} is in the trash. If it isn't restored, the nameserver "
+                "is removed."
+            )
             yield TimelineEvent(
                 "nameservers_removed", max(enclosed.removal_at, now), past=False, detail=detail
             )
 
 
 def future_events(subdomain: Subdomain, now: datetime) -> Iterator[TimelineEvent]:
-    """Yield the events of a name that will happen if neither a user nor the operator acts, without events of its nameservers."""
+    """Yield the events of a name that will happen if neither a user nor the operator acts, without events of
+    its nameservers.
+    """
 
     def future(event: str, at: datetime, detail: str) -> TimelineEvent:
         return TimelineEvent(event, max(at, now), past=False, detail=detail)

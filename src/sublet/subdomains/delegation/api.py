@@ -59,7 +59,8 @@ Serial = Annotated[int, Meta(ge=0, le=2**32 - 1, description="The serial of a zo
 class StoredDelegationShape(Shape):
     """The stored delegation, or the stored records.
 
-    `generation` increases with each change that the DNS must follow. The change is published once `published_generation` equals it.
+    `generation` increases with each change that the DNS must follow. The change is published once
+    `published_generation` equals it.
     """
 
     nameservers: list[HostName]
@@ -70,7 +71,10 @@ class StoredDelegationShape(Shape):
 
 
 class PublishedDelegationShape(Shape):
-    """The last publication. `serial` is the zone's serial at which the name server answered with `published_generation`."""
+    """The last publication.
+
+    `serial` is the zone's serial at which the name server answered with `published_generation`.
+    """
 
     zone: HostName
     serial: Serial | None
@@ -79,7 +83,9 @@ class PublishedDelegationShape(Shape):
 
 
 class ParentServerShape(Shape):
-    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the other members are null.
+    """The current answer of a name server of the parent zone.
+
+    Without an answer `error` says why, and the other members are null.
 
     `difference` is null if the answer matches what is stored.
     """
@@ -99,8 +105,8 @@ class ParentServerShape(Shape):
 class DelegationShape(Shape):
     """A delegation, or records, as they are stored, as they were published, and as they are served.
 
-    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for a name that shouldn't be in
-    the DNS.
+    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for a name
+    that shouldn't be in the DNS.
     """
 
     stored: StoredDelegationShape
@@ -205,7 +211,8 @@ def _parent_server_shape(subdomain: Subdomain, verdict: ServerVerdict) -> Parent
             ],
             "in_agreement": False,
             "summary": (
-                "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net did not answer in time. "
+                "ns1.example.net answers with the stored delegation of blog.example.net. ns2.example.net "
+                "did not answer in time. "
                 "Ask again in a while. If the problem persists, open a ticket."
             ),
         },
@@ -215,9 +222,10 @@ def _parent_server_shape(subdomain: Subdomain, verdict: ServerVerdict) -> Parent
 async def delegation(call: Call[None, None]) -> Answer[DelegationAnswer]:
     """Get the answers of the name servers for a subdomain.
 
-    Returns a name's delegation or records as they are stored, as they were last published, and as each name server of the parent zone answers now, with a
-    sentence for every difference. The name may be in the user's trash. All servers are queried at the same time; the entry of a server that
-    doesn't answer within three seconds has an `error`.
+    Returns a name's delegation or records as they are stored, as they were last published, and as each name
+    server of the parent zone answers now, with a sentence for every difference. The name may be in the user's
+    trash. All servers are queried at the same time; the entry of a server that doesn't answer within three
+    seconds has an `error`.
     """
     db, actor, identifier = call.context.db, call.actor(), call.path["fqdn"]
     before = await db.read(view_delegation, actor, identifier)

@@ -1,4 +1,5 @@
-"""Compare the answers of the zone's servers with what a name stores: a delegation, or records (docs/spec-choices.md, "Delegation").
+"""Compare the answers of the zone's servers with what a name stores: a delegation, or records
+(docs/spec-choices.md, "Delegation").
 
 Users read the sentences, so these contain no addresses or settings of the operator.
 """
@@ -67,11 +68,15 @@ _ALL_AGREE = {
         "{fqdn} is suspended, so all {count} name servers have no {content} of it.",
     ),
 }
-"""The sentences for one server and for several servers if all servers agree with what is stored, by `_state`. `content` is delegation or records."""
+"""The sentences for one server and for several servers if all servers agree with what is stored, by `_state`.
+`content` is delegation or records.
+"""
 
 _ADVICE = {
     "published": "No action is needed.",
-    "empty": "Send PUT /subdomains/{fqdn}/nameservers to set nameservers, or PUT /subdomains/{fqdn}/records to set records.",
+    "empty": "Send PUT /subdomains/{fqdn}/nameservers to set "
+    "nameservers, or PUT /subdomains/{fqdn}/records to "
+    "set records.",
     "trashed": "Send POST /subdomains/{fqdn}/restore to restore it.",
     "suspended": "Open a ticket to ask for a review.",
 }
@@ -90,8 +95,9 @@ _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 class ServerVerdict:
     """The verdict on a server's answer. If there is no answer, `matches` is None and `error` is the reason.
 
-    `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not published yet), "behind" (the
-    secondary has an older serial), "old_zone" (the primary has an older serial), or "unknown".
+    `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not
+    published yet), "behind" (the secondary has an older serial), "old_zone" (the primary has an older
+    serial), or "unknown".
     """
 
     answer: ServerAnswer
@@ -103,7 +109,10 @@ class ServerVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ServedReport:
-    """The verdicts on all servers, and a summary with advice. `in_agreement` is True if all servers answered with exactly what is stored."""
+    """The verdicts on all servers, and a summary with advice.
+
+    `in_agreement` is True if all servers answered with exactly what is stored.
+    """
 
     servers: tuple[ServerVerdict, ...]
     in_agreement: bool
@@ -117,7 +126,8 @@ def warnings_of_lacking(fqdn: str, lacking: Sequence[ParentServer]) -> tuple[str
     hosts = ", ".join(each.server for each in lacking)
     warning = (
         f"These name servers are not known to have the last change of {fqdn} yet: {hosts}. "
-        f"GET /subdomains/{fqdn}/delegation shows what they answer. If they still lack it after a minute, open a ticket."
+        f"GET /subdomains/{fqdn}/delegation shows what they answer. If they still lack it after a minute, "
+        "open a ticket."
     )
     return (warning,)
 
@@ -131,8 +141,8 @@ def report_served(
 ) -> ServedReport:
     """Return the report on the servers' answers for a name that should have the records `desired`.
 
-    The first of `answers` is that of the primary or of the built-in name server. `changed_meanwhile` is True if the name was changed or
-    published during the queries.
+    The first of `answers` is that of the primary or of the built-in name server. `changed_meanwhile` is True
+    if the name was changed or published during the queries.
     """
     pending = ""
     if changed_meanwhile:
@@ -179,9 +189,13 @@ def _verdict(
         )
         reason = f"{serial} the last change has {published_serial}, so {consequence}"
     elif is_secondary and first is not None and is_newer(first.serial or 0, than=answer.serial):
-        # The secondary's serial includes the published change, so the primary may have had wrong records for a time.
+        # The secondary's serial includes the published change, so the primary may have had wrong records for
+        # a time.
         cause = "behind"
-        reason = f"{serial} {first.server.server} has {first.serial}, so a later change may not have reached the server yet."
+        reason = (
+            f"{serial} {first.server.server} has {first.serial}, so a later change may not have reached "
+            "the server yet."
+        )
     elif pending:
         cause, reason = "pending", f"{pending} This may explain the difference."
     return ServerVerdict(answer, matches=False, difference=f"{difference} {reason}".rstrip(), cause=cause)

@@ -16,12 +16,16 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import EnclosedNameserver, registry_warnings
 
 EMPTY_OWNERS_MAX = 30
-"""The maximum number of owner names to check for orphaned records. Each owner name takes up to 13 queries per server."""
+"""The maximum number of owner names to check for orphaned records. Each owner name takes up to 13 queries per
+server.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationView:
-    """A name, its platform domain, the `desired` records, the owner names that should have no records, and warnings."""
+    """A name, its platform domain, the `desired` records, the owner names that should have no records, and
+    warnings.
+    """
 
     subdomain: Subdomain
     platform_domain: PlatformDomain
@@ -31,12 +35,14 @@ class DelegationView:
 
 
 def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
-    """Return the records that should exist for a user's name, live or in the trash, and the owner names that should have none.
+    """Return the records that should exist for a user's name, live or in the trash, and the owner names that
+    should have none.
 
     Owner names without records are those of former glue, and of stored glue that should not be published.
 
     Raises:
-        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash is over.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or its time in the trash
+            is over.
     """
     subdomain = find_in_account_or_trash(tx, actor, identifier)
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
@@ -57,7 +63,8 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
 def stored_warnings(
     tx: Tx, subdomain: Subdomain, enclosed: Sequence[EnclosedNameserver] | None = None
 ) -> tuple[str, ...]:
-    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its parent zone.
+    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its
+    parent zone.
 
     `enclosed` are the name's nameservers below other names, if the caller has them.
     """

@@ -57,7 +57,8 @@ _SITE = {"name": "@", "type": "A", "ttl": 300, "values": ["8.8.4.4"]}
 _WWW = {"name": "www", "type": "CNAME", "ttl": 300, "values": ["example.github.io."]}
 _EXAMPLE = {"records": [_SITE, _WWW], "provisioning": PROVISIONING_EXAMPLE}
 _ZONE_FILE = {
-    "zone_file": "$ORIGIN blog.example.net.\n$TTL 300\n@     300 IN A     8.8.4.4\nwww   300 IN CNAME example.github.io.\n"
+    "zone_file": "$ORIGIN blog.example.net.\n$TTL 300\n@     300 IN A     8.8.4.4\nwww   300 IN CNAME "
+    "example.github.io.\n"
 }
 _AS_TEXT = TextForm("text/dns", "zone_file")
 
@@ -80,7 +81,9 @@ class ZoneFileAnswer(Success, kw_only=True):
 
 
 class ZoneFileStoredAnswer(RecordsAnswer, kw_only=True):
-    """The records that a zone file had, and the lines of it that were ignored or changed, each with the reason."""
+    """The records that a zone file had, and the lines of it that were ignored or changed, each with the
+    reason.
+    """
 
     notes: list[str]
 
@@ -163,8 +166,8 @@ async def replace_records(call: Call[RecordsBody, None]) -> Answer[RecordsAnswer
 async def change_records_(call: Call[RecordsBody, None]) -> Answer[RecordsAnswer]:
     """Change some records.
 
-    Each RRset that is sent replaces the RRset with the same owner and type, all or none of them. An RRset with an empty list of values is
-    removed. The others stay.
+    Each RRset that is sent replaces the RRset with the same owner and type, all or none of them. An RRset
+    with an empty list of values is removed. The others stay.
     """
     return await _change(call, ChangeRecords(_sent(call.body)))
 
@@ -218,7 +221,8 @@ async def remove_record(call: Call[NoBody, None]) -> Answer[RecordsAnswer]:
 def get_zone_file(tx: Tx, call: Call[None, None]) -> ZoneFileAnswer:
     """Get the records of a subdomain as a zone file.
 
-    Answers `text/dns`, or JSON if `Accept` names `application/json`. A name without records has an empty zone file.
+    Answers `text/dns`, or JSON if `Accept` names `application/json`. A name without records has an empty zone
+    file.
     """
     return _show_zone_file(tx, call)
 
@@ -239,8 +243,9 @@ def get_zone_file(tx: Tx, call: Call[None, None]) -> ZoneFileAnswer:
 async def replace_zone_file(call: Call[ZoneFileBody, None]) -> Answer[ZoneFileStoredAnswer]:
     """Replace all records by those of a zone file.
 
-    Takes `text/dns`, or a JSON object with the text. The records that aren't in the file are removed. SOA and NS records of the name, records
-    of DNSSEC and records of other names are ignored, and listed in `notes`. A file without a record of the name is refused.
+    Takes `text/dns`, or a JSON object with the text. The records that aren't in the file are removed. SOA and
+    NS records of the name, records of DNSSEC and records of other names are ignored, and listed in `notes`. A
+    file without a record of the name is refused.
     """
     fqdn = await call.context.db.read(
         _find_changeable, call.actor(), call.registrant.holder, call.path["fqdn"]
@@ -261,7 +266,9 @@ async def replace_zone_file(call: Call[ZoneFileBody, None]) -> Answer[ZoneFileSt
 
 
 def _find_changeable(tx: Tx, actor: Actor, holder: User, identifier: str) -> str:
-    """Return the canonical name whose records may be replaced, or raise the refusals of `change_records` before those of its RRsets."""
+    """Return the canonical name whose records may be replaced, or raise the refusals of `change_records`
+    before those of its RRsets.
+    """
     refuse_suspended(holder)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)

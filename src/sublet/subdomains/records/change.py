@@ -29,7 +29,9 @@ CHANGE = "subdomain.update_records"
 
 @dataclass(frozen=True, slots=True)
 class ChangeRecords:
-    """The unchecked RRsets of a request; None if they were not sent. `replaces_all` removes the RRsets that are not given.
+    """The unchecked RRsets of a request; None if they were not sent.
+
+    `replaces_all` removes the RRsets that are not given.
 
     Otherwise an RRset without values is removed, and those that are not given stay.
     """
@@ -45,7 +47,8 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         ValidationFailed: no RRsets were sent.
         DelegationExists: the name has nameservers.
@@ -60,7 +63,8 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
         raise validation_failed([FieldError("records", "required", "is missing; send it")])
     if has_nameserver(subdomain):
         raise DelegationExists(
-            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first with PUT /subdomains/{subdomain.fqdn}/nameservers "
+            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first with PUT "
+            f"/subdomains/{subdomain.fqdn}/nameservers "
             'and `"nameservers": []`, or add the records at the DNS provider of these nameservers.'
         )
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
@@ -90,7 +94,8 @@ def refuse_without_records(platform_domain: PlatformDomain) -> None:
     """Raise `RecordsNotAllowed` if the platform domain accepts no records."""
     if not platform_domain.accepts_records:
         raise RecordsNotAllowed(
-            f"Names under {platform_domain.domain} can't have records. Set nameservers instead, or ask the operator to allow records."
+            f"Names under {platform_domain.domain} can't have records. Set nameservers instead, or ask the "
+            "operator to allow records."
         )
 
 
@@ -99,7 +104,8 @@ def refuse_restricted(actor: Actor, changed: set[RecordSet]) -> None:
     refused = sorted({each.name for each in changed if not actor.restrictions.allows_record(each.name)})
     if refused:
         raise TokenRestricted(
-            f"This token may not change the records at {', '.join(refused)}. Change only the owners in its `record_names`, or use another token.",
+            f"This token may not change the records at {', '.join(refused)}. Change only the owners in its "
+            "`record_names`, or use another token.",
             details={"restriction": "record_names"},
         )
 

@@ -24,31 +24,44 @@ VALUES_MAX: Final = 100
 RRSET_OCTETS_MAX: Final = 4096
 """The maximum size of the rdata of an RRset, so that no answer is much larger than the usual UDP payload."""
 READ_CHARACTERS_MAX: Final = 16_384
-"""The maximum number of characters in all values that dnspython parses (no A, AAAA, TXT), because its work grows with them."""
+"""The maximum number of characters in all values that dnspython parses (no A, AAAA, TXT), because its work
+grows with them.
+"""
 IDN_CHARACTERS_MAX: Final = 2048
-"""The maximum number of characters in all names that are not ASCII, because the work of IDNA grows with them."""
+"""The maximum number of characters in all names that are not ASCII, because the work of
+IDNA grows with them.
+"""
 
 _HOST_OWNERS: Final = frozenset({"A", "AAAA", "MX"})
-"""The types whose owner must be a host name or a wildcard: BIND refuses other owners (its option `check-names`)."""
+"""The types whose owner must be a host name or a wildcard: BIND refuses other owners (its option
+`check-names`).
+"""
 _HOST_LABEL: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 _WITHOUT_DNSPYTHON: Final = frozenset({"A", "AAAA", "TXT"})
 _GENERIC_TYPES: Final = {f"TYPE{int(dns.rdatatype.from_text(each))}": each for each in RECORD_TYPES}
 """The types by their names in RFC 3597, section 5."""
 
 SIGNER_TYPES: Final = ("CDNSKEY", "CDS", "DNSKEY", "KEY", "NSEC", "NSEC3", "NSEC3PARAM", "RRSIG", "SIG")
-"""The types of DNSSEC records: what servers add when they sign a zone, and what a signed zone says about its keys."""
+"""The types of DNSSEC records: what servers add when they sign a zone, and what a signed zone says about its
+keys.
+"""
 
 _DNSSEC = (
     "The servers of the platform domain sign its names, and add the records of DNSSEC. Remove this entry."
 )
 _REFUSED_TYPES: Final = {
-    "NS": "NS records delegate the name to other nameservers. Set nameservers instead: PUT /subdomains/{fqdn}/nameservers.",
+    "NS": "NS records delegate the name to other nameservers. Set nameservers instead: PUT "
+    "/subdomains/{fqdn}/nameservers.",
     "DS": "DS records belong to nameservers. Set both instead: PUT /subdomains/{fqdn}/nameservers.",
-    "SOA": "Only a zone has an SOA record, and a name with records is part of the platform domain's zone. Remove this entry.",
-    "DNAME": "Sublet doesn't serve DNAME records. Give a CNAME at each name below, or one at the wildcard `*`.",
+    "SOA": "Only a zone has an SOA record, and a name with records is part of the platform domain's zone. "
+    "Remove this entry.",
+    "DNAME": "Sublet doesn't serve DNAME records. Give a CNAME at each "
+    "name below, or one at the wildcard `*`.",
     "SPF": "The type SPF is obsolete (RFC 7208). Use the type TXT.",
-    "ALIAS": "ALIAS is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other records.",
-    "ANAME": "ANAME is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other records.",
+    "ALIAS": "ALIAS is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other "
+    "records.",
+    "ANAME": "ANAME is no type of the DNS. Use CNAME: the name itself (`@`) may have one, if it has no other "
+    "records.",
 } | dict.fromkeys(SIGNER_TYPES, _DNSSEC)
 """Why types are refused that people may try."""
 
@@ -61,17 +74,18 @@ def check_records(
     field: str = "records",
     stored: Sequence[RecordSet] | None = None,
 ) -> tuple[tuple[RecordSet, ...], tuple[FieldError, ...]]:
-    """Return the RRsets of the canonical name `fqdn` in canonical form, sorted by owner and type, and all errors.
+    """Return the RRsets of the name `fqdn` in canonical form, sorted by owner and type, and all errors.
 
-    Use the RRsets only if there are no errors. `field` is the name of the list in the errors (`records[2].values[0]`).
+    Use the RRsets only if there are no errors, which call the list `field` (`records[2].values[0]`).
 
-    With `stored`, the entries change these RRsets, and the result has those that stay, too. An entry without values then removes the RRset
-    of its owner and type. An RRset that stays may be older than the settings of the platform domain, so only the limits of the whole list
-    and the errors between RRsets count it.
+    With `stored`, the entries change these RRsets, and the result has those that stay, too. An entry without
+    values then removes the RRset of its owner and type. An RRset that stays may be older than the settings of
+    the platform domain, so only the limits of the whole list and the errors between RRsets count it.
 
-    If a limit of the whole list is exceeded, this is the only error (`too_many_records`). Otherwise the errors have the order of the
-    entries: the owner (`record_invalid`), the type and the TTL (`value_invalid`), the values (`required`, `too_many_records`,
-    `record_invalid`, `address_not_public`, `record_duplicate`), the RRset (`record_duplicate`). Then come the errors between RRsets
+    If a limit of the whole list is exceeded, this is the only error (`too_many_records`). Otherwise the
+    errors have the order of the entries: the owner (`record_invalid`), the type and the TTL
+    (`value_invalid`), the values (`required`, `too_many_records`, `record_invalid`, `address_not_public`,
+    `record_duplicate`), the RRset (`record_duplicate`). Then come the errors between RRsets
     (`cname_not_alone`, `too_many_records` for their octets).
 
     Not checked: `platform_domain.records`, the name's nameservers, and that the hosts in values exist.
@@ -93,7 +107,10 @@ def check_records(
             continue
         key = (found.name, found.type)
         if key in index_by_key:
-            message = f"{found.type} of {shown_owner(fqdn, found.name)} is given twice. Put all values into one entry."
+            message = (
+                f"{found.type} of {shown_owner(fqdn, found.name)} is given twice. Put all values into one "
+                "entry."
+            )
             errors.append(FieldError(f"{field}[{index}]", "record_duplicate", message))
             continue
         index_by_key[key] = index
@@ -103,14 +120,20 @@ def check_records(
     sets += kept
     octets += sum(_octets(each) for each in kept)
     if kept and len(sets) > platform_domain.record_sets_max:
-        message = f"The name would have {len(sets)} RRsets. The maximum is {platform_domain.record_sets_max}. Remove some."
+        message = (
+            f"The name would have {len(sets)} RRsets. The maximum is {platform_domain.record_sets_max}. "
+            "Remove some."
+        )
         errors.append(FieldError(field, "too_many_records", message))
     fields = {key: f"{field}[{index}]" for key, index in index_by_key.items()}
     errors += _check_aliases(
         fqdn, {(each.name, each.type): fields.get((each.name, each.type), field) for each in sets}
     )
     if octets > platform_domain.record_octets_max:
-        message = f"The values have {octets} octets together. The maximum is {platform_domain.record_octets_max}. Remove some."
+        message = (
+            f"The values have {octets} octets together. The maximum is "
+            f"{platform_domain.record_octets_max}. Remove some."
+        )
         errors.append(FieldError(field, "too_many_records", message))
     return tuple(sorted(sets, key=lambda each: (each.name, each.type))), tuple(errors)
 
@@ -118,12 +141,13 @@ def check_records(
 def parse_owner(fqdn: str, text: str, domain: str | None = None) -> str:
     """Return an owner relative to the canonical name `fqdn`: `@`, or labels in lower case.
 
-    A text with a final dot, and one that is or ends with `fqdn`, is a full name. All others are relative. `domain` is the platform
-    domain: a full name in it without the final dot that is outside `fqdn` is refused, not taken as relative.
+    A text with a final dot, and one that is or ends with `fqdn`, is a full name. All others are relative.
+    `domain` is the platform domain: a full name in it without the final dot that is outside `fqdn` is
+    refused, not taken as relative.
 
     Raises:
-        InvalidName: empty, outside `fqdn`, `*` in another place than the first label, over 253 octets together with `fqdn`, or not
-            labels of letters, digits, hyphens and underscores.
+        InvalidName: empty, outside `fqdn`, `*` in another place than the first label, over 253 octets
+            together with `fqdn`, or not labels of letters, digits, hyphens and underscores.
     """
     if text == "@":
         return text
@@ -136,7 +160,8 @@ def parse_owner(fqdn: str, text: str, domain: str | None = None) -> str:
         return text
     if "*" in rest:
         raise InvalidName(
-            f"`{shown(text)}` has `*` in a place where it is no wildcard. Write it as the first label, such as `*` or `*.dev`."
+            f"`{shown(text)}` has `*` in a place where it is no wildcard. Write it as the first label, "
+            "such as `*` or `*.dev`."
         )
     name = ".".join(parse_labels(rest.removesuffix(".")))
     if is_at_or_below(name, fqdn):
@@ -150,7 +175,8 @@ def parse_owner(fqdn: str, text: str, domain: str | None = None) -> str:
         owner = wildcard + name
     if len(owner_of(owner, fqdn)) > NAME_OCTETS_MAX:
         raise InvalidName(
-            f"`{shown(text)}` and `{fqdn}` have more than {NAME_OCTETS_MAX} octets together. Give a shorter owner."
+            f"`{shown(text)}` and `{fqdn}` have more than {NAME_OCTETS_MAX} octets together. Give a "
+            "shorter owner."
         )
     return owner
 
@@ -172,7 +198,10 @@ def parse_type(text: str) -> str:
 
 
 def canonical_owner(fqdn: str, text: str) -> str:
-    """Return an owner as it is stored. Return a malformed one unchanged: no stored RRset has it, and the rule refuses it."""
+    """Return an owner as it is stored.
+
+    Return a malformed one unchanged: no stored RRset has it, and the rule refuses it.
+    """
     try:
         return parse_owner(fqdn, text)
     except InvalidName:
@@ -185,7 +214,10 @@ def shown_owner(fqdn: str, owner: str) -> str:
 
 
 def _exceeded_limit(entries: Sequence[RecordSetInput], platform_domain: PlatformDomain) -> str | None:
-    """Return a message about the first limit of the whole list that is exceeded. It is checked first, because it bounds the work."""
+    """Return a message about the first limit of the whole list that is exceeded.
+
+    It is checked first, because it bounds the work.
+    """
     if len(entries) > platform_domain.record_sets_max:
         return f"{len(entries)} RRsets are too many. Give at most {platform_domain.record_sets_max}."
     count = sum(len(entry.values) for entry in entries)
@@ -196,11 +228,17 @@ def _exceeded_limit(entries: Sequence[RecordSetInput], platform_domain: Platform
     ]
     read_characters = sum(map(len, read))
     if read_characters > READ_CHARACTERS_MAX:
-        return f"The values other than A, AAAA and TXT have {read_characters} characters together. Give at most {READ_CHARACTERS_MAX}."
+        return (
+            f"The values other than A, AAAA and TXT have {read_characters} characters together. Give at "
+            f"most {READ_CHARACTERS_MAX}."
+        )
     names = [*(entry.name for entry in entries), *read]
     idn_characters = sum(len(text) for text in names if not text.isascii())
     if idn_characters > IDN_CHARACTERS_MAX:
-        return f"The names that are not ASCII have {idn_characters} characters together. Give at most {IDN_CHARACTERS_MAX}, or write them as A-labels (`xn--…`)."
+        return (
+            f"The names that are not ASCII have {idn_characters} characters together. Give at most "
+            f"{IDN_CHARACTERS_MAX}, or write them as A-labels (`xn--…`)."
+        )
     return None
 
 
@@ -220,7 +258,8 @@ def _check_set(
 ) -> tuple[RecordSet | None, int]:
     """Return an RRset in canonical form, and its octets. It is None if its owner or type is wrong.
 
-    With `may_remove` an entry without values is an RRset without values. Only its owner and type have to exist.
+    With `may_remove` an entry without values is an RRset without values. Only its owner and type have to
+    exist.
     """
     if may_remove and not entry.values:
         return _check_removal(fqdn, entry, platform_domain, field, errors), 0
@@ -275,7 +314,10 @@ def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain) -> str:
 def _check_type(text: str, platform_domain: PlatformDomain) -> str:
     type_name = parse_type(text)
     if type_name not in platform_domain.record_types:
-        message = f"{platform_domain.domain} does not accept {type_name} records. Give one of {', '.join(platform_domain.record_types)}."
+        message = (
+            f"{platform_domain.domain} does not accept {type_name} records. Give one of "
+            f"{', '.join(platform_domain.record_types)}."
+        )
         raise InvalidValue(message, "value_invalid")
     return type_name
 
@@ -312,7 +354,10 @@ def _check_values(
         values[value] = None
         octets += octets_of_value
     if octets > RRSET_OCTETS_MAX:
-        message = f"The values of the RRset have {octets} octets together. The maximum is {RRSET_OCTETS_MAX}. Remove some."
+        message = (
+            f"The values of the RRset have {octets} octets together. The maximum is {RRSET_OCTETS_MAX}. "
+            "Remove some."
+        )
         errors.append(FieldError(field, "too_many_records", message))
     return list(values), octets
 
@@ -323,7 +368,10 @@ def _check_owner_of_type(
     """Check what the owner, the type and the values mean together."""
     labels = owner.removeprefix("*").removeprefix(".").split(".") if owner not in ("@", "*") else []
     if type_name in _HOST_OWNERS and not all(_HOST_LABEL.fullmatch(label) for label in labels):
-        message = f"`{owner}` is no host name, so it can't have {type_name} records. Use letters, digits and inner hyphens."
+        message = (
+            f"`{owner}` is no host name, so it can't have {type_name} records. Use letters, digits and "
+            "inner hyphens."
+        )
         errors.append(FieldError(f"{field}.name", "record_invalid", message))
     if type_name == "CNAME" and len(values) > 1:
         message = "A CNAME has one value. Give one host, or the addresses of all hosts as A and AAAA records."
@@ -332,7 +380,10 @@ def _check_owner_of_type(
         message = "The CNAME points to itself. Give another host."
         errors.append(FieldError(f"{field}.values[0]", "record_invalid", message))
     if type_name == "MX" and len(values) > 1 and any(value.endswith(" .") for value in values):
-        message = "The mail host `.` says that the name takes no mail, and must be alone (RFC 7505). Remove it, or the others."
+        message = (
+            "The mail host `.` says that the name takes no mail, and must be alone (RFC 7505). Remove it, "
+            "or the others."
+        )
         errors.append(FieldError(f"{field}.values", "record_invalid", message))
 
 
@@ -349,6 +400,9 @@ def _check_aliases(fqdn: str, fields: Mapping[tuple[str, str], str]) -> list[Fie
         others = [each for each in types if each != "CNAME"]
         if len(others) < len(types) and others:
             listed = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} and {others[-1]}"
-            message = f"A CNAME must be alone at {shown_owner(fqdn, owner)}. Remove its {listed} records, or put the CNAME at another name."
+            message = (
+                f"A CNAME must be alone at {shown_owner(fqdn, owner)}. Remove its {listed} records, or put "
+                "the CNAME at another name."
+            )
             errors.append(FieldError(fields[owner, "CNAME"], "cname_not_alone", message))
     return errors

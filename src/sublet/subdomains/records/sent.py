@@ -17,7 +17,9 @@ Owner = Annotated[
     str,
     Meta(
         max_length=254,
-        description="The owner, relative to the name: `@` for the name itself, `www`, `_acme-challenge`, `*`. A full name is accepted too.",
+        description="The owner, relative to the name: `@` for the name "
+        "itself, `www`, `_acme-challenge`, `*`. A "
+        "full name is accepted too.",
     ),
 ]
 Type = Annotated[str, Meta(max_length=16, description="The type, such as `A`, in any case.")]
@@ -33,7 +35,9 @@ Values = Annotated[
     list[Annotated[str, Meta(max_length=16_384)]],
     Meta(
         max_length=VALUES_MAX,
-        description="The values in the presentation form of zone files. A TXT value may be sent without quotation marks.",
+        description="The values in the presentation form of zone files. A "
+        "TXT value may be sent without quotation "
+        "marks.",
     ),
 ]
 

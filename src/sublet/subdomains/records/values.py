@@ -54,7 +54,10 @@ _STRICT_HOSTS: Final = frozenset({"MX", "SRV"})
 
 
 class InvalidValue(ValueError):  # noqa: N818 - named like the classes in sublet.errors
-    """The text is no value of the type. `str()` is a message for users, and `code` is the code of the field."""
+    """The text is no value of the type.
+
+    `str()` is a message for users, and `code` is the code of the field.
+    """
 
     def __init__(self, message: str, code: str = "record_invalid") -> None:
         super().__init__(message)
@@ -64,16 +67,18 @@ class InvalidValue(ValueError):  # noqa: N818 - named like the classes in sublet
 def parse_value(fqdn: str, type_name: str, text: str, *, accepts_private: bool) -> tuple[str, int]:
     r"""Return a value of one of `RECORD_TYPES` in canonical form, and its size on the wire in octets.
 
-    The canonical form is dnspython's presentation form with absolute names, in lower case. A host that contains a dot is absolute, with
-    or without the final dot; `@` stands for `fqdn`. A TXT value that doesn't start with a quotation mark is one text, with all its spaces
-    and semicolons. A string of more than 255 octets is split. `accepts_private` also accepts addresses that are not public. Each type
-    also has the form of RFC 3597 (`\# 4 01020304`).
+    The canonical form is dnspython's presentation form with absolute names, in lower case. A host that
+    contains a dot is absolute, with or without the final dot; `@` stands for `fqdn`. A TXT value that doesn't
+    start with a quotation mark is one text, with all its spaces and semicolons. A string of more than 255
+    octets is split. `accepts_private` also accepts addresses that are not public. Each type also has the form
+    of RFC 3597 (`\# 4 01020304`).
 
     Not checked: that a host exists, and that the values of an RRset fit each other.
 
     Raises:
-        InvalidValue: empty, too long, a control character, not the form of the type, a host that is not written out in full, an
-            unassigned number (TLSA, SSHFP, the flags of CAA), an address that is not public (also in HTTPS and SVCB).
+        InvalidValue: empty, too long, a control character, not the form of the type, a host that is not
+            written out in full, an unassigned number (TLSA, SSHFP, the flags of CAA), an address that is not
+            public (also in HTTPS and SVCB).
     """
     text = text.strip(" \t\r\n")
     limit = TXT_CHARACTERS_MAX if type_name == "TXT" else VALUE_CHARACTERS_MAX
@@ -103,8 +108,8 @@ def parse_labels(text: str) -> list[str]:
     """Return the labels of a name without the final dot in canonical form. They may have underscores.
 
     Raises:
-        InvalidName: an empty label, a label over 63 octets, a name over 253 octets, a character that is no letter, digit, hyphen or
-            underscore, refused by IDNA.
+        InvalidName: an empty label, a label over 63 octets, a name over 253 octets, a character that is no
+            letter, digit, hyphen or underscore, refused by IDNA.
     """
     labels: list[str] = []
     octets = -1
@@ -117,7 +122,8 @@ def parse_labels(text: str) -> list[str]:
             labels.append(label)
         elif label.isascii() and len(label) <= LABEL_OCTETS_MAX:
             raise InvalidName(
-                f"`{shown(text)}` has a character that no name here may have. Use letters, digits, hyphens and underscores."
+                f"`{shown(text)}` has a character that no name here may have. Use letters, digits, hyphens "
+                "and underscores."
             )
         else:
             labels.append(parse_label(label))
@@ -168,16 +174,21 @@ def _check_numbers(rdata: dns.rdata.Rdata) -> None:
         raise InvalidValue(f"The flags of a CAA record are 0, or 128 (critical), not {rdata.flags}.")
     if isinstance(rdata, TLSA) and (rdata.usage > 3 or rdata.selector > 1 or rdata.mtype > 2):
         raise InvalidValue(
-            "A TLSA record has a usage from 0 to 3, a selector from 0 to 1, and a matching type from 0 to 2. Check the first three numbers."
+            "A TLSA record has a usage from 0 to 3, a selector from 0 to 1, and a matching type from 0 to "
+            "2. Check the first three numbers."
         )
     if isinstance(rdata, SSHFP) and (rdata.algorithm not in (1, 2, 3, 4, 6) or rdata.fp_type not in (1, 2)):
         raise InvalidValue(
-            "An SSHFP record has the algorithm 1, 2, 3, 4 or 6, and the fingerprint type 1 or 2. Check the first two numbers."
+            "An SSHFP record has the algorithm 1, 2, 3, 4 or 6, and the fingerprint type 1 or 2. Check the "
+            "first two numbers."
         )
 
 
 def _parse_txt(text: str) -> tuple[str, int]:
-    """Return a TXT value. It is parsed here, because dnspython refuses strings that must be split, and is slow for long ones."""
+    """Return a TXT value.
+
+    It is parsed here, because dnspython refuses strings that must be split, and is slow for long ones.
+    """
     chunks: list[bytes] = []
     for part in _strings(text):
         octets = _unescape(part)
@@ -213,7 +224,8 @@ def _unescape(part: str) -> bytes:
             return escaped
         if not escaped or int(escaped) > 255:
             raise InvalidValue(
-                f"`{shown(part)}` has a backslash without a meaning. Write a backslash as `\\\\`, and an octet with three digits up to `\\255`."
+                f"`{shown(part)}` has a backslash without a meaning. Write a backslash as `\\\\`, and an "
+                "octet with three digits up to `\\255`."
             )
         return bytes([int(escaped)])
 
@@ -249,7 +261,8 @@ def _absolute_host(fqdn: str, type_name: str, text: str) -> str:
     bare = text.removesuffix(".")
     if "." not in text:
         raise InvalidValue(
-            f"`{shown(text)}` is a single label. Write the name out in full, such as `{shown(text)}.{fqdn}`, or `@` for `{fqdn}` itself."
+            f"`{shown(text)}` is a single label. Write the name out in full, such as "
+            f"`{shown(text)}.{fqdn}`, or `@` for `{fqdn}` itself."
         )
     try:
         if type_name in _STRICT_HOSTS or bare.rpartition(".")[2].isdigit():

@@ -23,7 +23,9 @@ from sublet.subdomains.records.values import HOST_PLACE
 NOTES_MAX: Final = 50
 """The maximum number of errors, and of other notes, about a zone file."""
 FIELDS_MAX: Final = 10_000
-"""The maximum number of fields in a zone file: 500 records have about 3,000. Each takes time, and 64 KiB have room for 30,000."""
+"""The maximum number of fields in a zone file: 500 records have about 3,000. Each takes time, and 64 KiB have
+room for 30,000.
+"""
 
 
 _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
@@ -31,7 +33,10 @@ _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
 
 @dataclass(frozen=True, slots=True)
 class ZoneFileNote:
-    """A line of a zone file that can't be read (`is_error`), or that is ignored or changed. Lines count from 1."""
+    """A line of a zone file that can't be read (`is_error`), or that is ignored or changed.
+
+    Lines count from 1.
+    """
 
     line: int
     message: str
@@ -45,8 +50,8 @@ class ZoneFileNote:
 class ZoneFileRecords:
     """The RRsets of a zone file, for `check_records`, and notes about other lines.
 
-    `lines` has the line of each value: `lines[2][0]` is the line of `records[2].values[0]`. Use the RRsets only if no note is an error.
-    `notes_omitted` is the number of further notes.
+    `lines` has the line of each value: `lines[2][0]` is the line of `records[2].values[0]`. Use the RRsets
+    only if no note is an error. `notes_omitted` is the number of further notes.
     """
 
     entries: tuple[RecordSetInput, ...]
@@ -81,7 +86,9 @@ class _Set:
 
 @dataclass(slots=True)
 class _Line:
-    """A line of the file, or several in parentheses: its number, its tokens as text, and whether it starts with a space."""
+    """A line of the file, or several in parentheses: its number, its tokens as text, and whether it starts
+    with a space.
+    """
 
     number: int
     is_indented: bool
@@ -93,7 +100,10 @@ class _Unusable(Exception):  # noqa: N818 - becomes a note
 
 
 def format_zone_file(fqdn: str, records: Sequence[RecordSet]) -> str:
-    """Return a zone file with the RRsets of the canonical name `fqdn`: its own records first. It has no SOA and no NS records."""
+    """Return a zone file with the RRsets of the canonical name `fqdn`: its own records first.
+
+    It has no SOA and no NS records.
+    """
     width = max((len(each.name) for each in records), default=1)
     lines = [f"$ORIGIN {fqdn}.", f"$TTL {TTL_SECONDS_DEFAULT}"]
     for each in sorted(records, key=lambda each: (each.name != "@", each.name, each.type)):
@@ -104,15 +114,18 @@ def format_zone_file(fqdn: str, records: Sequence[RecordSet]) -> str:
 
 
 def parse_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
-    """Return the RRsets of a zone file at and below the canonical name `fqdn`, which is the initial `$ORIGIN`.
+    """Return the RRsets of a zone file at and below the canonical name `fqdn`, which is the initial
+    `$ORIGIN`.
 
-    Understands `$ORIGIN`, `$TTL`, comments, parentheses, the TTL and class in either order, TTLs with units, and lines without an
-    owner or TTL, which take over the last one. Records of the same owner and type become one RRset, with the first TTL. A TTL outside
-    the limits becomes the closest one that is allowed, with a note.
+    Understands `$ORIGIN`, `$TTL`, comments, parentheses, the TTL and class in either order, TTLs with units,
+    and lines without an owner or TTL, which take over the last one. Records of the same owner and type become
+    one RRset, with the first TTL. A TTL outside the limits becomes the closest one that is allowed, with a
+    note.
 
-    Ignored, with a note each: SOA and NS records at `fqdn`, the records of DNSSEC, and records outside `fqdn`. Errors: `$INCLUDE`,
-    `$GENERATE` and other directives, another class than IN, a line without a type or value. A line that ends inside a quotation or
-    parenthesis is an error, and ends the reading; so is more than `FIELDS_MAX` fields. Not checked: owners, types and values (`check_records`).
+    Ignored, with a note each: SOA and NS records at `fqdn`, the records of DNSSEC, and records outside
+    `fqdn`. Errors: `$INCLUDE`, `$GENERATE` and other directives, another class than IN, a line without a type
+    or value. A line that ends inside a quotation or parenthesis is an error, and ends the reading; so is more
+    than `FIELDS_MAX` fields. Not checked: owners, types and values (`check_records`).
     """
     reader = _Reader(fqdn)
     tokenizer = dns.tokenizer.Tokenizer(text.removeprefix("\ufeff"))
@@ -125,7 +138,10 @@ def parse_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
     except _Unusable as error:
         reader.note(tokenizer.where()[1], str(error), is_error=True)
     except (dns.exception.DNSException, UnicodeError):
-        message = "The line can't be read: a quotation mark or a parenthesis is missing. Correct it; the lines below it were not read."
+        message = (
+            "The line can't be read: a quotation mark or a parenthesis is missing. Correct it; the lines "
+            "below it were not read."
+        )
         reader.note(tokenizer.where()[1], message, is_error=True)
     sets = reader.sets.values()
     return ZoneFileRecords(
@@ -139,11 +155,12 @@ def parse_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
 
 
 def read_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
-    """Return the RRsets of a zone file that replaces all records of the canonical name `fqdn`, as `parse_zone_file` does.
+    """Return the RRsets of a zone file that replaces all records of the canonical name `fqdn`, as
+    `parse_zone_file` does.
 
     Raises:
-        ValidationFailed: lines can't be read, or the file has no record of the name. An empty file removes nothing, because it is
-            more often a mistake than a wish.
+        ValidationFailed: lines can't be read, or the file has no record of the name. An empty file removes
+            nothing, because it is more often a mistake than a wish.
     """
     found = parse_zone_file(text, fqdn)
     errors = [FieldError("zone_file", "record_invalid", str(each)) for each in found.notes if each.is_error]
@@ -156,7 +173,10 @@ def read_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
 
 
 def _lines(tokenizer: dns.tokenizer.Tokenizer) -> Iterator[_Line]:
-    """Yield the lines that have tokens. Quoted tokens keep their quotation marks, and all keep their escapes."""
+    """Yield the lines that have tokens.
+
+    Quoted tokens keep their quotation marks, and all keep their escapes.
+    """
     count = 0
     line = _Line(1, is_indented=False, tokens=[])
     has_space = False
@@ -232,11 +252,15 @@ class _Reader:
             self._has_default_ttl = True
         else:
             raise _Unusable(
-                f"`{shown(' '.join(tokens))}` can't be used here. Only `$ORIGIN name` and `$TTL seconds` are supported; write each record out."
+                f"`{shown(' '.join(tokens))}` can't be used here. Only `$ORIGIN name` and `$TTL seconds` "
+                "are supported; write each record out."
             )
 
     def _split(self, tokens: list[str]) -> tuple[int | None, str, list[str]]:
-        """Return the TTL, the type and the fields of the value. TTL and class are optional, in either order."""
+        """Return the TTL, the type and the fields of the value.
+
+        TTL and class are optional, in either order.
+        """
         ttl_seconds: int | None = None
         has_class = False
         at = 0

@@ -21,10 +21,13 @@ ACCOUNT_SUSPENDED = "The account is suspended."
 
 
 def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
-    """Renew a name for at most its ceiling. Return True on success. Store the result, and a sentence about it for the user.
+    """Renew a name for at most its ceiling.
 
-    Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders get the mails too, because they
-    are about money. Not checked: the date of the attempt (`lifecycle.auto_renew_at`).
+    Return True on success. Store the result, and a sentence about it for the user.
+
+    Repeated failures for the same reason in one renewal window cause one mail. Users who turned off reminders
+    get the mails too, because they are about money. Not checked: the date of the attempt
+    (`lifecycle.auto_renew_at`).
     """
     update_subdomain(tx, subdomain.id, auto_renew_tried_at=tx.now, updated_at=subdomain.updated_at)
     why = ACCOUNT_SUSPENDED
@@ -34,7 +37,10 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
             with tx.savepoint():
                 outcome = extend(tx, SYSTEM, user, subdomain, payable, action="renew", automatic=True)
         except PriceChanged as refusal:
-            why = f"It would cost {counted(refusal.quote.price, 'credit')}, and the ceiling is {subdomain.auto_renew_max_credits}."
+            why = (
+                f"It would cost {counted(refusal.quote.price, 'credit')}, and the ceiling is "
+                f"{subdomain.auto_renew_max_credits}."
+            )
         except Refusal as refusal:
             why = refusal.message
         else:

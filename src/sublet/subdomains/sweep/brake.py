@@ -1,7 +1,8 @@
 """Stop the sweep while the clock or the number of losses is implausible.
 
-A wrong clock or setting could otherwise empty the registry. A loss is a name that the sweep trashes or purges because its dates have
-passed. Not counted: the purge of a name that was trashed after the forecast was made, because the forecast can't include the purge.
+A wrong clock or setting could otherwise empty the registry. A loss is a name that the sweep trashes or purges
+because its dates have passed. Not counted: the purge of a name that was trashed after the forecast was made,
+because the forecast can't include the purge.
 """
 
 from datetime import datetime, timedelta
@@ -19,7 +20,9 @@ from sublet.subdomains.sweep.store import SweepState
 
 
 def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int = 0) -> SweepState:
-    """Stop the sweep until the operator resumes it. Publishing continues. If the brake stops it, notify the operator.
+    """Stop the sweep until the operator resumes it.
+
+    Publishing continues. If the brake stops it, notify the operator.
 
     `losses` is the number of losses that the sweep was about to cause. `resume_sweep` will allow this number.
 
@@ -40,14 +43,17 @@ def stop_sweep(tx: Tx, actor: Actor, reason: str | None = None, *, losses: int =
         notify_operator(
             tx,
             "sweep",
-            f"The sweep has stopped, so names don't expire: {why} Check the clock with `sublet sweep status`, then run `sublet sweep resume`.",
+            f"The sweep has stopped, so names don't expire: {why} Check the clock with `sublet sweep "
+            "status`, then run `sublet sweep resume`.",
             reference=f"sweep:{tx.now.isoformat()}",
         )
     return store.find_sweep_state(tx)
 
 
 def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
-    """Resume the sweep after the operator has checked the clock. Allow the number of losses that the sweep was about to cause.
+    """Resume the sweep after the operator has checked the clock.
+
+    Allow the number of losses that the sweep was about to cause.
 
     The worker continues within a second. The brake stops the sweep again if more losses are due.
 
@@ -71,7 +77,9 @@ FORECAST_AGE = timedelta(days=1)
 """The minimum age of the forecast that losses are compared with. A newer one could contain the mistake."""
 FORECAST_EVERY = timedelta(hours=1)
 FORECAST_SPAN = FORECAST_AGE + 2 * FORECAST_EVERY
-"""The period that a forecast covers. It exceeds `FORECAST_AGE`, because a forecast may be older when it is used."""
+"""The period that a forecast covers. It exceeds `FORECAST_AGE`, because a forecast may be older when it is
+used.
+"""
 LOSSES_MIN = 20
 LOSSES_DIVISOR = 100
 """The losses allowed within a day beyond the forecast: 20 names or 1 % of all names, whichever is more."""
@@ -80,7 +88,10 @@ SEEN_EVERY = timedelta(minutes=1)
 
 
 def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
-    """Return why the sweep must stop, or None. The arguments are the times by which the two clocks have advanced."""
+    """Return why the sweep must stop, or None.
+
+    The arguments are the times by which the two clocks have advanced.
+    """
     jump = wall - monotonic
     if abs(jump) <= JUMP_MAX:
         return None
@@ -113,8 +124,8 @@ def losses_reason(
 ) -> str | None:
     """Return why the sweep must stop before it trashes or purges the due names, or None.
 
-    The arguments are numbers of names: `lost` within the last day, `to_trash` and `to_purge` now, `forecast` a day ago (None: no forecast
-    yet), `granted` by the operator in addition, and all `names`.
+    The arguments are numbers of names: `lost` within the last day, `to_trash` and `to_purge` now, `forecast`
+    a day ago (None: no forecast yet), `granted` by the operator in addition, and all `names`.
     """
     allowed = (forecast or 0) + granted + max(LOSSES_MIN, names // LOSSES_DIVISOR)
     if lost + to_trash + to_purge <= allowed:
@@ -123,7 +134,8 @@ def losses_reason(
         "There is no forecast yet." if forecast is None else f"The forecast of a day ago was {forecast}."
     )
     return (
-        f"Of {counted(names, 'name')}, {to_trash} would go to the trash now and {to_purge} would be purged, after {lost} losses within a day. "
+        f"Of {counted(names, 'name')}, {to_trash} would go to the trash now and {to_purge} would be "
+        f"purged, after {lost} losses within a day. "
         f"{expected} The clock or a setting may be wrong."
     )
 
@@ -131,7 +143,8 @@ def losses_reason(
 def apply_resume(tx: Tx, state: SweepState) -> SweepState:
     """Resume the sweep if the operator has called `resume_sweep`. Return the new state.
 
-    Names that were changed while the clock was ahead become due, because their dates were computed from instants in the future.
+    Names that were changed while the clock was ahead become due, because their dates were computed from
+    instants in the future.
     """
     if not state.resumed:
         return state
@@ -203,7 +216,9 @@ def stop_if_losses_implausible(tx: Tx, state: SweepState) -> str | None:
 
 
 def settle_grant(tx: Tx, state: SweepState) -> None:
-    """Reduce the operator's grant to the losses that happened, so that a second mistake can't use the remainder."""
+    """Reduce the operator's grant to the losses that happened, so that a second mistake can't use the
+    remainder.
+    """
     if state.granted_at is not None and not state.granted_settled:
         lost = min(state.granted_losses, _count_lost(tx, state.granted_at - timedelta(microseconds=1)))
         store.update_sweep_state(tx, granted_losses=lost, granted_at=tx.now, granted_settled=True)

@@ -41,7 +41,10 @@ def reminder_mail(kind: str, subdomain: Subdomain, user_name: str) -> Message:
 def renewed_mail(subdomain: Subdomain, user_name: str, charged_credits: int) -> Message:
     """Return the mail about an automatic renewal."""
     cost = f"It cost {counted(charged_credits, 'credit')}." if charged_credits else "It cost nothing."
-    what = f"{subdomain.fqdn} was renewed automatically, as you asked. {cost} It now expires on {moment(subdomain.expires_at)}."
+    what = (
+        f"{subdomain.fqdn} was renewed automatically, as you asked. {cost} It now expires on "
+        f"{moment(subdomain.expires_at)}."
+    )
     return Message(f"{subdomain.fqdn} was renewed", letter(user_name, what, footer=_AUTO_RENEW_FOOTER))
 
 
@@ -51,7 +54,8 @@ def not_renewed_mail(subdomain: Subdomain, user_name: str, why: str, now: dateti
     text = letter(
         user_name,
         f"The automatic renewal of {subdomain.fqdn} failed: {why}",
-        f"It {expires} on {moment(subdomain.expires_at)}. Sublet tries again every day until the grace period ends.",
+        f"It {expires} on {moment(subdomain.expires_at)}. Sublet tries again every day until the grace "
+        "period ends.",
         f"{_how_to_renew(subdomain)} You can change the ceiling on the page of the name.",
         footer=_AUTO_RENEW_FOOTER,
     )
@@ -62,7 +66,9 @@ NAMES_SHOWN_MAX = 20
 
 
 def closing_mail(domain: str, names: Sequence[str], names_until: datetime | None, user_name: str) -> Message:
-    """Return the mail to a holder of names: the platform domain closes, or won't close (`names_until` is None)."""
+    """Return the mail to a holder of names: the platform domain closes, or won't close (`names_until` is
+    None).
+    """
     listed = ", ".join(names[:NAMES_SHOWN_MAX])
     more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
     held = f"You hold {counted(len(names), 'name')} there: {listed}{more}."
@@ -73,7 +79,10 @@ def closing_mail(domain: str, names: Sequence[str], names_until: datetime | None
         return Message(f"{domain} stays open", letter(user_name, *lines, footer=footer))
     lines = [
         f"{domain} closes on {moment(names_until)}. {held}",
-        "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and no name can be registered there.",
+        (
+            "Until then your names stay as they are, even if they expire earlier. They can't be renewed, and "
+            "no name can be registered there."
+        ),
         "On that date all names move to the trash and leave the DNS. Move to other names before that date.",
     ]
     return Message(f"{domain} closes on {day(names_until)}", letter(user_name, *lines, footer=footer))
@@ -82,7 +91,11 @@ def closing_mail(domain: str, names: Sequence[str], names_until: datetime | None
 def _trashed(subdomain: Subdomain) -> list[str]:
     if subdomain.names_until is not None:
         return [
-            f"{subdomain.domain} has closed, as announced. Your name {subdomain.fqdn} is in the trash now, and no longer in the DNS.",
+            (
+                f"{subdomain.domain} has closed, as announced. Your name {subdomain.fqdn} is in the trash "
+                "now, "
+                "and no longer in the DNS."
+            ),
             "It can't be renewed or restored.",
         ]
     return [
@@ -113,7 +126,13 @@ def _how_to_restore(subdomain: Subdomain) -> str:
 def _what_follows(subdomain: Subdomain, start: str) -> str:
     ends_at = grace_ends_at(subdomain)
     assert ends_at is not None  # noqa: S101 - suspended names get no reminders
-    return f"{start} stays in the DNS and can still be renewed until {moment(ends_at)}; then it goes to the trash."
+    return (
+        f"{start} stays in the DNS and can still be renewed until {moment(ends_at)}; then it goes to the "
+        "trash."
+    )
 
 
-_AUTO_RENEW_FOOTER = "You get this mail because automatic renewal is on for this name. You can turn it off on the page of the name."
+_AUTO_RENEW_FOOTER = (
+    "You get this mail because automatic renewal is on for this name. You can turn it off on the page of "
+    "the name."
+)

@@ -1,7 +1,8 @@
 """Run the sweep by the wall clock, and compare the wall clock with the monotonic clock.
 
-The runner is level-triggered, like the publisher: once a second it queries whether anything is due, and then sweeps in bounded batches. Of
-several workers only the holder of the lease sweeps, and only its clocks are compared.
+The runner is level-triggered, like the publisher: once a second it queries whether anything is due, and then
+sweeps in bounded batches. Of several workers only the holder of the lease sweeps, and only its clocks are
+compared.
 """
 
 import time
@@ -43,7 +44,8 @@ def monotonic_seconds() -> float:
 class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
-    The metrics show `done`, the number of names by milestone, and `stopped`. While another worker holds the lease, `stopped` is False.
+    The metrics show `done`, the number of names by milestone, and `stopped`. While another worker holds the
+    lease, `stopped` is False.
     """
 
     def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
@@ -66,7 +68,10 @@ class SweepRunner:
         await repeat(step, "sweep_fault")
 
     async def tick(self) -> Swept | None:
-        """Compare the clocks, and sweep one batch if anything is due. Return its result, or None if nothing is due or another worker sweeps."""
+        """Compare the clocks, and sweep one batch if anything is due.
+
+        Return its result, or None if nothing is due or another worker sweeps.
+        """
         lease = await try_lease(self._db, SWEEP, self._holder, SWEEP_FOR)
         try:
             if lease is not None:
@@ -96,7 +101,9 @@ class SweepRunner:
         return swept
 
     async def _compare_clocks(self, now: datetime, lease: Lease) -> None:
-        """Stop the sweep if the two clocks have diverged since the first comparison, or since the last stop."""
+        """Stop the sweep if the two clocks have diverged since the first comparison,
+        or since the last stop.
+        """
         monotonic = self._monotonic()
         if self._anchor is None:
             self._anchor = (now, monotonic)

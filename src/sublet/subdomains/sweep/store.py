@@ -75,11 +75,13 @@ Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgre
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """The state of the sweep: the time of its last run (`seen_at`), the time and reason of a stop, and the operator's grant.
+    """The state of the sweep: the time of its last run (`seen_at`), the time and reason of a stop, and the
+    operator's grant.
 
-    `stopped_losses` is the number of losses that the sweep was about to cause. `resumed` is True from the operator's command until the next
-    sweep, which sets `granted_losses`, the losses allowed within a day beyond the forecast. After all due names, `granted_losses` is reduced
-    to the losses that happened, and `granted_settled` is True.
+    `stopped_losses` is the number of losses that the sweep was about to cause. `resumed` is True from the
+    operator's command until the next sweep, which sets `granted_losses`, the losses allowed within a day
+    beyond the forecast. After all due names, `granted_losses` is reduced to the losses that happened, and
+    `granted_settled` is True.
     """
 
     seen_at: datetime | None
@@ -159,7 +161,9 @@ def count_losses(tx: Tx, until: datetime) -> int:
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
-    """Return the number of names to trash now, and of names to purge now that were trashed before `trashed_before`."""
+    """Return the number of names to trash now, and of names to purge now that were trashed before
+    `trashed_before`.
+    """
     live = subdomains.c.trashed_at.is_(None)
     query = (
         select(live, func.count())
@@ -171,9 +175,11 @@ def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
 
 
 def count_losses_by_rule(tx: Tx, until: datetime, platform_domain_id: int | None = None) -> tuple[int, int]:
-    """Return the numbers of names to trash and to purge up to an instant, by the current days of their platform domains.
+    """Return the numbers of names to trash and to purge up to an instant, by the current days of their
+    platform domains.
 
-    This is the rule `lifecycle.lost_at` in SQL, without the stored dates. It reads all names. A test compares both forms of the rule.
+    This is the rule `lifecycle.lost_at` in SQL, without the stored dates. It reads all names. A test compares
+    both forms of the rule.
     """
     columns = platform_domains.c
     days = select(columns.id, columns.grace_days, columns.trash_days, columns.names_until)
@@ -207,7 +213,9 @@ def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
-    """Return the number of names that the sweep trashed after `since`, or purged after `since` if they were trashed before `trashed_before`."""
+    """Return the number of names that the sweep trashed after `since`, or purged after `since` if they were
+    trashed before `trashed_before`.
+    """
     is_counted = (milestones.c.kind == "trashed") | (
         (milestones.c.kind == "purged") & (subdomains.c.trashed_at < trashed_before)
     )
@@ -242,13 +250,18 @@ def is_redating(tx: Tx) -> bool:
 
 
 def lock_redating(tx: Tx) -> tuple[int, int] | None:
-    """Lock a platform domain with dates to recompute, or return None. Return its id and the id of the last name done."""
+    """Lock a platform domain with dates to recompute, or return None.
+
+    Return its id and the id of the last name done.
+    """
     row = _LOCK_REDATING.one_or_none(tx)
     return (row[0], row[1]) if row is not None else None
 
 
 def set_redate_after(tx: Tx, platform_domain_id: int, after_id: int | None) -> None:
-    """Store that the sweep must recompute the dates of a platform domain's names with ids above `after_id`, or of no names (None)."""
+    """Store that the sweep must recompute the dates of a platform domain's names with ids above `after_id`,
+    or of no names (None).
+    """
     of = platform_domains.c.id == platform_domain_id
     tx.connection.execute(update(platform_domains).where(of).values(redate_after_id=after_id))
 
@@ -264,7 +277,9 @@ _IDS_AFTER = Prepared(
 def list_ids_after(
     tx: Tx, platform_domain_id: int, after_id: int, limit: int
 ) -> tuple[list[int], int | None]:
-    """Read the next `limit` rows after an id. Return the ids of the platform domain's unreleased names, and the last id (None at the end).
+    """Read the next `limit` rows after an id.
+
+    Return the ids of the platform domain's unreleased names, and the last id (None at the end).
 
     Rows of other platform domains count towards the limit, so that a batch is bounded.
     """
@@ -284,7 +299,10 @@ def postpone(tx: Tx, subdomain_id: int, until: datetime) -> None:
 
 
 def mark_future_changes_due(tx: Tx) -> None:
-    """Make the names due whose `updated_at` or `auto_renew_tried_at` is in the future. Clear such an `auto_renew_tried_at`."""
+    """Make the names due whose `updated_at` or `auto_renew_tried_at` is in the future.
+
+    Clear such an `auto_renew_tried_at`.
+    """
     tried_at = subdomains.c.auto_renew_tried_at
     tx.connection.execute(
         update(subdomains)
@@ -328,7 +346,8 @@ def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
 class PastMilestone:
     """A milestone that a name reached at `created_at`. `detail` is a sentence, `mail_id` the mail about it.
 
-    `about` is the date that the milestone is for. For a live name this is usually the expiry, so that each term has its own milestones.
+    `about` is the date that the milestone is for. For a live name this is usually the expiry, so that each
+    term has its own milestones.
     """
 
     kind: str

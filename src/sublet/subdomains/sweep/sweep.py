@@ -1,7 +1,9 @@
-"""The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md, "Subdomain states").
+"""The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md,
+"Subdomain states").
 
-The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates: at `due_at` a name is next
-processed, at `loss_at` its user loses it. A batch is one transaction, so a worker can be killed at any moment.
+The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates:
+at `due_at` a name is next processed, at `loss_at` its user loses it. A batch is one transaction, so a worker
+can be killed at any moment.
 """
 
 from collections import Counter
@@ -45,14 +47,18 @@ from sublet.subdomains.transfers.store import list_overdue
 BATCH_MAX = 25
 """The maximum number of names in a transaction. Meanwhile requests of the names' users wait."""
 RECOMPUTED_MAX = 100
-"""The maximum number of rows read in a transaction that recomputes dates. On SQLite other writes wait for this transaction."""
+"""The maximum number of rows read in a transaction that recomputes dates. On SQLite other writes wait for
+this transaction.
+"""
 ADDRESSES_MAX = 500
 """The maximum number of client addresses that a transaction deletes from the audit."""
 FAULT_PAUSE = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 AUTO_RENEW_KINDS = ("auto_renewed", "auto_renew_failed")
 UNPUBLISHED_PAUSE = timedelta(minutes=1)
-"""The pause before the next attempt to release a name whose removal, or that of nameservers below it, isn't published yet."""
+"""The pause before the next attempt to release a name whose removal, or that of nameservers below it, isn't
+published yet.
+"""
 DOMAIN_CLOSED = "The platform domain has closed."
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
@@ -61,9 +67,10 @@ _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.exp
 class Swept:
     """The result of one call of `sweep`.
 
-    `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names` is the number of processed names.
-    `more` is True if more names may be due now. `stopped_reason` is None unless the sweep is stopped. `faults` are the id and error of each
-    name that failed and is postponed by `FAULT_PAUSE`.
+    `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names`
+    is the number of processed names. `more` is True if more names may be due now. `stopped_reason` is None
+    unless the sweep is stopped. `faults` are the id and error of each name that failed and is postponed by
+    `FAULT_PAUSE`.
     """
 
     done: Counter[str]
@@ -89,11 +96,13 @@ def is_sweep_due(tx: Tx) -> bool:
 
 
 def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
-    """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or purge.
+    """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or
+    purge.
 
-    If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and addresses. If the clock or the losses
-    are implausible, the brake stops the sweep until the operator resumes it. If the clock has jumped since the runner read it at
-    `clock_read_at`, do nothing, because the runner's next comparison detects the jump.
+    If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and
+    addresses. If the clock or the losses are implausible, the brake stops the sweep until the operator
+    resumes it. If the clock has jumped since the runner read it at `clock_read_at`, do nothing, because the
+    runner's next comparison detects the jump.
     """
     if clock_read_at is not None and abs(tx.now - clock_read_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
@@ -140,7 +149,10 @@ def _process_due(tx: Tx, due: list[DueName]) -> Swept:
 
 
 def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
-    """Process the dependents of the first name in the trash that has any. Return None if no name has dependents."""
+    """Process the dependents of the first name in the trash that has any.
+
+    Return None if no name has dependents.
+    """
     for each in due:
         handled = handle_dependents(tx, each.id, BATCH_MAX) if each.in_trash else None
         if handled is not None:
@@ -153,9 +165,12 @@ def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:
 
 
 def _recompute_dates(tx: Tx) -> Swept | None:
-    """Recompute the dates of the next names of a platform domain whose days were changed. Return None if there is none.
+    """Recompute the dates of the next names of a platform domain whose days were changed.
 
-    A registration that read the old days may commit after this. The sweep corrects the dates of its name when the name is due.
+    Return None if there is none.
+
+    A registration that read the old days may commit after this. The sweep corrects the dates of its name when
+    the name is due.
     """
     redating = store.lock_redating(tx)
     if redating is None:
@@ -176,7 +191,10 @@ def _recompute_dates(tx: Tx) -> Swept | None:
 
 
 def _process_each(tx: Tx, found: list[DueName], step: Callable[[Tx, User, Subdomain], list[str]]) -> Swept:
-    """Apply a step to each of these names. Postpone a name that fails, so that it doesn't delay the others."""
+    """Apply a step to each of these names.
+
+    Postpone a name that fails, so that it doesn't delay the others.
+    """
     changed = change_each(tx, found, lambda *name: step(*name) or ["looked"])
     for subdomain_id, _ in changed.faults:
         store.postpone(tx, subdomain_id, tx.now + FAULT_PAUSE)
@@ -184,14 +202,18 @@ def _process_each(tx: Tx, found: list[DueName], step: Callable[[Tx, User, Subdom
 
 
 def _process_due_name(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
-    """Record the milestones of a name, renew it or release it, and store its next dates. Return the kinds of milestones."""
+    """Record the milestones of a name, renew it or release it, and store its next dates.
+
+    Return the kinds of milestones.
+    """
     kinds = []
     tries_at = auto_renew_at(subdomain)
     past: set[tuple[str, datetime]] = set()
     if tries_at is not None or reached(subdomain, past, tx.now):
         past = {(each.kind, each.about) for each in store.list_milestones(tx, subdomain.id)}
     if tries_at is not None and not past.isdisjoint((kind, tx.now) for kind in AUTO_RENEW_KINDS):
-        # An attempt at this instant is stored already, and milestones are unique by time. So the next attempt must be later.
+        # An attempt at this instant is stored already, and milestones are unique by time. So the next attempt
+        # must be later.
         tries_at = tx.now + MICROSECOND
     elif tries_at is not None and tries_at <= tx.now:
         kinds.append("auto_renewed" if auto_renew(tx, user, subdomain) else "auto_renew_failed")

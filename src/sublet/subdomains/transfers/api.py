@@ -86,7 +86,10 @@ _RECEIVED = {**_TRANSFER, "direction": "received", "ended_at": "2026-11-22T09:30
 
 
 class TransferShape(Shape):
-    """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether the address has an account."""
+    """An offer of a name to an address.
+
+    Until the offer is accepted or declined, it doesn't tell whether the address has an account.
+    """
 
     changed_by_requests: ClassVar = ("id", "state")
 
@@ -154,8 +157,8 @@ P = ParamSpec("P")
 async def push_(call: Call[TransferBody, None]) -> Answer[TransferAnswer]:
     """Offer a subdomain to another person.
 
-    Mails the address `to`, whose owner may accept within seven days. The answer doesn't tell whether the address has an account. The name
-    doesn't change until the transfer is accepted.
+    Mails the address `to`, whose owner may accept within seven days. The answer doesn't tell whether the
+    address has an account. The name doesn't change until the transfer is accepted.
     """
     verb = if_subdomain_matches(call, push)
     done = await write_once(call, verb, call.actor(), call.path["fqdn"], call.body.to, call.client.public_url)
@@ -170,7 +173,8 @@ async def push_(call: Call[TransferBody, None]) -> Answer[TransferAnswer]:
 def list_transfers(tx: Tx, call: Call[None, TransfersQuery]) -> Answer[TransfersAnswer]:
     """List transfers.
 
-    Returns the transfers that the user sent or received, newest first. A token for an organization lists the transfers that the organization sent.
+    Returns the transfers that the user sent or received, newest first. A token for an organization lists the
+    transfers that the organization sent.
     """
     requester, restrictions = _requester(call), call.actor().restrictions
     wanted = TransferFilter(call.query.state, call.query.direction)
@@ -283,8 +287,8 @@ def _shape(requester: Requester, transfer: NameTransfer, now: datetime) -> Trans
 async def accept_(call: Call[NoBody, None]) -> Answer[TransferAnswer]:
     """Accept a transfer.
 
-    Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay. A free name counts against the
-    free quota. Nothing is charged.
+    Moves the name to the user, or to the organization that the token is for. Term, mode and delegation stay.
+    A free name counts against the free quota. Nothing is charged.
     """
     done = await write_once(
         call,

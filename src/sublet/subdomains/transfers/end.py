@@ -62,7 +62,10 @@ _ACTIONS = {
 
 
 def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User | None = None) -> bool:
-    """End a pending transfer, and mail the sender if it is declined or expired. Return False if another transaction ended the transfer first."""
+    """End a pending transfer, and mail the sender if it is declined or expired.
+
+    Return False if another transaction ended the transfer first.
+    """
     if not store.end(tx, transfer.id, state, receiver.id if receiver is not None else None):
         return False
     audit.record(tx, actor, _ACTIONS[state], transfer.id, after={"subdomain": transfer.subdomain})
@@ -83,7 +86,10 @@ def end(tx: Tx, actor: Actor, transfer: NameTransfer, state: str, receiver: User
 
 
 def end_transfers_of_names(tx: Tx, actor: Actor, subdomain_ids: Collection[int]) -> None:
-    """End the pending transfers of names that are moved, deleted or suspended. The caller must have locked the names' users."""
+    """End the pending transfers of names that are moved, deleted or suspended.
+
+    The caller must have locked the names' users.
+    """
     _withdraw_all(tx, actor, store.list_pending(tx, subdomain_ids))
 
 

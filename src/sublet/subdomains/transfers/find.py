@@ -14,13 +14,17 @@ from sublet.subdomains.transfers.model import PENDING, NameTransfer
 
 
 def not_found() -> TransferNotFound:
-    """Return the error for a transfer that doesn't exist, isn't the user's, or is of a name outside the token's restrictions."""
+    """Return the error for a transfer that doesn't exist, isn't the user's, or is of a name outside the
+    token's restrictions.
+    """
     return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
 
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """The person who sends a request about a transfer, and the holder of the names: the person or an organization."""
+    """The person who sends a request about a transfer, and the holder of the names: the person or an
+    organization.
+    """
 
     person: User
     holder: User
@@ -95,7 +99,9 @@ def lock_requester(tx: Tx, actor: Actor) -> Requester:
 
 
 def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Requester, User | None]:
-    """Return the requester and the sender of a transfer (None if there is no such transfer). Lock both users in order of id.
+    """Return the requester and the sender of a transfer (None if there is no such transfer).
+
+    Lock both users in order of id.
 
     Raises:
         NotFound, TokenRevoked, AccountSuspended: see `lock_requester`.
@@ -116,5 +122,6 @@ def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     state = transfer.state_at(tx.now)
     if state != PENDING:
         raise Conflict(
-            f"This transfer is {state}. Only pending transfers can be answered or withdrawn. See GET /transfers."
+            f"This transfer is {state}. Only pending transfers can be answered or withdrawn. See GET "
+            "/transfers."
         )

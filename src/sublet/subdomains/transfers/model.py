@@ -16,10 +16,12 @@ MAILS_PER_DAY = 5
 
 @dataclass(frozen=True, slots=True)
 class NameTransfer:
-    """The offer of a name to an e-mail address. `to_user_id` is the user or organization that accepted or declined the offer.
+    """The offer of a name to an e-mail address.
 
-    At `expires_at` the state that `state_at` returns becomes expired. `stored_state` stays pending until the sweep ends the transfer.
-    `is_mailed` is true if the offer was mailed to the address.
+    `to_user_id` is the user or organization that accepted or declined the offer.
+
+    At `expires_at` the state that `state_at` returns becomes expired. `stored_state` stays pending until the
+    sweep ends the transfer. `is_mailed` is true if the offer was mailed to the address.
     """
 
     id: int

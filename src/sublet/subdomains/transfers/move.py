@@ -1,4 +1,6 @@
-"""Move a name to another user: an accepted transfer, or the operator's `sublet subdomain transfer` (docs/spec-choices.md, "Transfers of names", "Names from the operator")."""
+"""Move a name to another user: an accepted transfer, or the operator's `sublet subdomain transfer`
+(docs/spec-choices.md, "Transfers of names", "Names from the operator").
+"""
 
 from sublet import audit
 from sublet.accounts.find import find_member, find_user, refuse_deleted, refuse_suspended_holder
@@ -60,10 +62,12 @@ def transfer(tx: Tx, actor: Actor, identifier: str, to: str) -> Subdomain:
 
 
 def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, receiver: User) -> None:
-    """Move a name with its term, mode, delegation and history, and mail both users. The caller has locked both users.
+    """Move a name with its term, mode, delegation and history, and mail both users.
 
-    Automatic renewal and a pending transfer of the name end. Tickets, payments and mails stay with the former user. Not checked: the name's
-    state, the free quota, look-alikes.
+    The caller has locked both users.
+
+    Automatic renewal and a pending transfer of the name end. Tickets, payments and mails stay with the former
+    user. Not checked: the name's state, the free quota, look-alikes.
     """
     end_transfers_of_names(tx, actor, [subdomain.id])
     # Record the event before the change, so that the former user sees it in their activity.
@@ -92,9 +96,11 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
 
 
 def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
-    """Move the name of a pending transfer, with its delegation and term, to the user or to the organization that the token is for.
+    """Move the name of a pending transfer, with its delegation and term, to the user or to the organization
+    that the token is for.
 
-    Automatic renewal ends. The sender and the receiver get a mail. `free_quota` applies to users without their own quota.
+    Automatic renewal ends. The sender and the receiver get a mail. `free_quota` applies to users without
+    their own quota.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -110,7 +116,8 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     receiver = requester.holder
     transfer = find_received(tx, actor, requester, identifier)
     if sender is None:
-        # The transfer was inserted after `lock_requester_and_sender` looked for it, so its sender isn't locked.
+        # The transfer was inserted after `lock_requester_and_sender` looked for it, so its sender isn't
+        # locked.
         raise not_found()
     refuse_ended(tx, transfer)
     if sender.id == receiver.id:
@@ -119,7 +126,8 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
         )
     if sender.suspended_at is not None:
         raise Conflict(
-            "The sender's account is suspended, so the name can't be moved. Try again after the suspension ends."
+            "The sender's account is suspended, so the name can't be moved. Try again after the suspension "
+            "ends."
         )
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
@@ -134,13 +142,16 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
 
 
 def _refuse_unregistrable(tx: Tx, user: User, subdomain: Subdomain) -> None:
-    """Raise if the user can't see the platform domain, may not use the label, or another user's name looks like this name."""
+    """Raise if the user can't see the platform domain, may not use the label, or another user's name looks
+    like this name.
+    """
     platform_domain = platform_domain_store.find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     granted = platform_domain_store.granted_platform_domain_ids(tx, user.organization_id)
     if not is_visible(platform_domain, granted):
         raise PlatformDomainNotFound(
-            f"The platform domain {platform_domain.domain} is not open to your organization. Ask the operator."
+            f"The platform domain {platform_domain.domain} is not open to your organization. Ask the "
+            "operator."
         )
     rules = platform_domain_store.find_label_rules(tx, platform_domain.id, subdomain.label)
     label_class = classify(

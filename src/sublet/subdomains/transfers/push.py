@@ -1,4 +1,6 @@
-"""Offer a name to another person (POST /subdomains/{fqdn}/transfer; docs/spec-choices.md, "Transfers of names")."""
+"""Offer a name to another person (POST /subdomains/{fqdn}/transfer; docs/spec-choices.md, "Transfers of
+names").
+"""
 
 from sublet import audit
 from sublet.accounts.fields import check_email
@@ -29,16 +31,20 @@ from sublet.subdomains.transfers.model import (
 
 
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
-    """Offer a name to an e-mail address for seven days, and mail the sender and the address. The name moves when the recipient accepts.
+    """Offer a name to an e-mail address for seven days, and mail the sender and the address.
+
+    The name moves when the recipient accepts.
 
     Never looks for an account with the address, so that neither the response nor its duration reveals one.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the trash.
+        SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
+            trash.
         SubdomainSuspended: the operator suspended the name.
         Conflict: only the operator can move the name (mode `admin`).
-        ValidationFailed: `to` is missing, is not an e-mail address, or is the address of the user, who is in no organization.
+        ValidationFailed: `to` is missing, is not an e-mail address, or is the address of the user, who is in
+            no organization.
         TransferPending: the name has a pending transfer.
         RateLimited: the user started too many transfers within 24 hours.
     """
@@ -89,7 +95,8 @@ def _check_recipient(tx: Tx, requester: Requester, to: str | None) -> str:
     email, errors = check_email(to)
     if errors:
         raise validation_failed([FieldError("to", each.code, each.message) for each in errors])
-    # Members of organizations may use their own address, to move names between the organizations and their own account.
+    # Members of organizations may use their own address, to move names between the organizations and their
+    # own account.
     is_own = email == requester.person.email and not requester.holder.is_organization
     if is_own and len(list_memberships(tx, requester.person.id, limit=2)) == 1:
         raise validation_failed(
@@ -102,7 +109,8 @@ def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
     for each in store.list_pending(tx, [subdomain.id]):
         if each.state_at(tx.now) == PENDING:
             raise TransferPending(
-                f"This name is offered to {each.recipient_email} already. Wait for the answer, or withdraw the offer with DELETE /transfers/{each.id}.",
+                f"This name is offered to {each.recipient_email} already. Wait for the answer, or withdraw "
+                f"the offer with DELETE /transfers/{each.id}.",
                 details={"transfer_id": each.id},
             )
         end(tx, audit.SYSTEM, each, EXPIRED)
@@ -119,7 +127,10 @@ def _refuse_over_pushes_per_day(tx: Tx, user: User) -> None:
 
 
 def _may_mail(tx: Tx, user: User, email: str) -> bool:
-    """True if the limits allow a mail to the address. Otherwise only GET /transfers shows the offer. The sender doesn't see the difference."""
+    """True if the limits allow a mail to the address.
+
+    Otherwise only GET /transfers shows the offer. The sender doesn't see the difference.
+    """
     if lock_and_count_mails(tx, email) >= MAILS_PER_HOUR:
         return False
     if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):

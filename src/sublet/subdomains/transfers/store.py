@@ -133,7 +133,8 @@ def end(tx: Tx, transfer_id: int, state: str, to_user_id: int | None = None) -> 
 
 
 def is_of_user(user: User, holder: User | None = None) -> ColumnElement[bool]:
-    """Return the SQL condition for transfers that `holder` sent, or that `user` received or answered for `holder`.
+    """Return the SQL condition for transfers that `holder` sent, or that `user` received or answered for
+    `holder`.
 
     `holder` defaults to `user`.
     """
@@ -154,7 +155,9 @@ def list_own(
     limit: int,
     after: Position | None,
 ) -> list[NameTransfer]:
-    """Return the transfers by `is_of_user` that match the filters and the token's restrictions, newest first."""
+    """Return the transfers by `is_of_user` that match the filters and the token's
+    restrictions, newest first.
+    """
     columns = name_transfers.c
     by_direction = {"sent": columns.from_user_id == holder.id, "received": _received(user, holder)}
     query = _TRANSFERS.where(by_direction[wanted.direction] if wanted.direction else is_of_user(user, holder))

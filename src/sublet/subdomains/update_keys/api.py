@@ -44,7 +44,11 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class UpdateKeyShape(Shape):
-    """An update key without its secret. `key_name` is its name in TSIG. `record_names` null means all owners. `last_used_at` and `last_used_from` may be up to an hour old."""
+    """An update key without its secret.
+
+    `key_name` is its name in TSIG. `record_names` null means all owners. `last_used_at` and `last_used_from`
+    may be up to an hour old.
+    """
 
     id: Id
     name: str
@@ -71,7 +75,10 @@ class UpdateKeyAnswer(Success, kw_only=True):
 
 
 class UpdateKeySecretAnswer(Success, kw_only=True):
-    """An update key with its secret in base64, which is not shown again. `server` is the IP address and port that answer DNS UPDATE."""
+    """An update key with its secret in base64, which is not shown again.
+
+    `server` is the IP address and port that answer DNS UPDATE.
+    """
 
     update_key: UpdateKeyShape
     secret: str
@@ -95,7 +102,8 @@ class UpdateKeyBody(Body):
 def list_update_keys_(tx: Tx, call: Call[None, None]) -> UpdateKeysAnswer:
     """List the update keys of a subdomain.
 
-    Returns the valid keys of the name, newest first, but none that may do more than the token of the request. GET /tokens lists them too.
+    Returns the valid keys of the name, newest first, but none that may do more than the token of the request.
+    GET /tokens lists them too.
     """
     found = list_update_keys(tx, call.actor(), call.path["fqdn"])
     return UpdateKeysAnswer(update_keys=[_shape(each) for each in found])
@@ -119,9 +127,9 @@ def list_update_keys_(tx: Tx, call: Call[None, None]) -> UpdateKeysAnswer:
 async def create_update_key_(call: Call[UpdateKeyBody, None]) -> Answer[UpdateKeySecretAnswer]:
     """Create an update key of a subdomain.
 
-    With the key, programs change the name's records by DNS UPDATE. It may do no more than the token of the request, which needs
-    `records:write` too. Without `expires_at` it lives a year, or as long as the token of the request. Mails the user, and the owners of its
-    organization. Only this answer shows the secret.
+    With the key, programs change the name's records by DNS UPDATE. It may do no more than the token of the
+    request, which needs `records:write` too. Without `expires_at` it lives a year, or as long as the token of
+    the request. Mails the user, and the owners of its organization. Only this answer shows the secret.
     """
     server, server_secret, body = call.context.update_server, call.context.update_secret, call.body
     names = None if body.record_names is None else tuple(body.record_names)

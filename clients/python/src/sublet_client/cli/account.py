@@ -40,7 +40,10 @@ def domains() -> None:
     columns=("domain", "public_name", "registration_open", "nameservers_min", "nameservers_max", "modes"),
 )
 def list_domains(ctl: Ctl) -> Iterator[PlatformDomain]:
-    """List the platform domains with their modes, and what a name costs in each. `subletctl domains` is the same."""
+    """List the platform domains with their modes, and what a name costs in each.
+
+    `subletctl domains` is the same.
+    """
     with ctl.client() as client:
         yield from client.platform_domains.list()
 

@@ -12,7 +12,8 @@ EXIT_CODES = {
     UNREACHED: "the registry gave no answer, or is busy: run the same command again",
     SIGNED_OUT: "there is no token, or it is not valid any more",
     UNPAID: "it costs credits, and nothing was paid: no consent, a higher price, or too low a balance",
-    PARTLY: "some names were done, perhaps paid, and then one failed: the message has the names that are left",
+    PARTLY: "some names were done, perhaps paid, and then one failed: "
+    "the message has the names that are left",
     130: "interrupted",
 }
 NEXT = {
@@ -72,8 +73,9 @@ NEXT = {
     "unsupported_media_type": "subletctl --version, and update it",
     "validation_failed": "{command} --help",
 }
-"""The next command by the code of the API. `{name}` is the name of the command line, `{command}` the command; the rest are members of the details
-or of the quote."""
+"""The next command by the code of the API. `{name}` is the name of the command line, `{command}` the command;
+the rest are members of the details or of the quote.
+"""
 SENTENCES = {
     "access_denied": "The person refused.",
     "delegation_exists": "{name} has nameservers, which answer for it, so it can't have records.",
@@ -101,7 +103,9 @@ SENTENCES = {
     "transfer_not_found": "You have no such transfer.",
     "transfer_pending": "{name} is already offered to another user.",
 }
-"""What is wrong, by the code, if the sentence of the API is about requests and members. It is for other programs."""
+"""What is wrong, by the code, if the sentence of the API is about requests and members. It is for other
+programs.
+"""
 CASES = {
     "subdomain_unavailable taken": ("You have {name} already.", "subletctl ns set {name} to change it"),
     "subdomain_unavailable in_trash": ("{name} is in your trash.", "subletctl restore {name}"),
@@ -140,7 +144,10 @@ def exit_code_of(code: str, status: int) -> int:
 
 
 def explain(error: ApiError, name: str, command: str) -> tuple[str, str]:
-    """Return what is wrong, and the next command. `name` is the name that the command is about, or a word for it."""
+    """Return what is wrong, and the next command.
+
+    `name` is the name that the command is about, or a word for it.
+    """
     members = {**(error.raw_quote or {}), **error.details}
     known = _Known({key: _readable(value) for key, value in members.items()}, name=name, command=command)
     sentence, next_command = CASES.get(

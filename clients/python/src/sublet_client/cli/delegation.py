@@ -55,7 +55,9 @@ def quoted(ctx: click.Context, param: click.Parameter, records: tuple[str, ...])
 
 
 def with_names_and_records(function: Function) -> Function:
-    """Add the argument and the option of a command that takes several names, and DS records. What has a space is a record.
+    """Add the argument and the option of a command that takes several names, and DS records.
+
+    What has a space is a record.
 
     Raises:
         UsageError: there is no name, or the shell has split a record at its spaces.
@@ -112,9 +114,12 @@ def list_nameservers(ctl: Ctl, name: str) -> list[dict[str, Any]]:
 @with_wait
 @with_yes
 def set_(ctl: Ctl, names: Sequence[str], **given: Any) -> Subdomain | list[Subdomain]:
-    """Set the nameservers of names, and their glue. What isn't given stays; see `subletctl ds` for DS records.
+    """Set the nameservers of names, and their glue.
 
-    Of several names it first shows what changes, and asks once. `subletctl ns set` and `subletctl set` are the same.
+    What isn't given stays; see `subletctl ds` for DS records.
+
+    Of several names it first shows what changes, and asks once. `subletctl ns set` and `subletctl set` are
+    the same.
     """
     nameservers, no_nameservers = given["nameservers"], given["no_nameservers"]
     if not (nameservers or given["glue"] or no_nameservers or given["no_glue"]):
@@ -149,7 +154,9 @@ ns.add_command(set_)
 def _set_several(
     ctl: Ctl, client: Client, names: Sequence[str], want: Callable[[str], Wanted], *, yes: bool, waits: bool
 ) -> list[Subdomain]:
-    """Show what changes at each name, ask, change those that differ, and return all names as they are then."""
+    """Show what changes at each name, ask, change those that differ, and return all
+    names as they are then.
+    """
 
     def find(name: str) -> Item[tuple[Subdomain, Step | None]]:
         found = client.subdomains.get(name)
@@ -191,7 +198,9 @@ def list_(ctl: Ctl, name: str) -> tuple[Ds, ...]:
 def set_ds(
     ctl: Ctl, names: Sequence[str], records: Sequence[str], waits: bool, yes: bool
 ) -> tuple[Ds, ...] | Told:
-    """Make RECORDS the DS records of names. Each is one argument, such as '2371 13 2 1F98…' or a DNSKEY; none removes all.
+    """Make RECORDS the DS records of names.
+
+    Each is one argument, such as '2371 13 2 1F98…' or a DNSKEY; none removes all.
 
     Of several names it first shows what changes, and asks once.
     """
@@ -218,7 +227,10 @@ def set_ds(
 @click.argument("records", nargs=-1, required=True, callback=quoted)
 @with_wait
 def add(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds, ...]:
-    """Add DS records: the first step of a rollover. Wait for an hour before you sign with the new key alone."""
+    """Add DS records: the first step of a rollover.
+
+    Wait for an hour before you sign with the new key alone.
+    """
 
     def with_records(seen: Subdomain) -> list[str]:
         present = list(map(str, seen.ds_records))
@@ -233,7 +245,10 @@ def add(ctl: Ctl, name: str, records: tuple[str, ...], waits: bool) -> tuple[Ds,
 @with_wait
 @with_yes
 def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...], waits: bool, yes: bool) -> tuple[Ds, ...]:
-    """Remove the DS records with these key tags: the last step of a rollover. It warns less than an hour after a change."""
+    """Remove the DS records with these key tags: the last step of a rollover.
+
+    It warns less than an hour after a change.
+    """
 
     def without(seen: Subdomain) -> list[str]:
         kept = [str(each) for each in seen.ds_records if each.key_tag not in key_tags]
@@ -242,7 +257,8 @@ def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...], waits: bool, yes: boo
         cached_until = seen.updated_at + CACHED
         if kept and datetime.now(UTC) < cached_until:
             click.echo(
-                f"{seen.fqdn} changed at {seen.updated_at:%H:%M} UTC. If its DS records did, resolvers have the former ones until "
+                f"{seen.fqdn} changed at {seen.updated_at:%H:%M} UTC. If its DS records did, resolvers "
+                "have the former ones until "
                 f"{cached_until:%H:%M} UTC, with the usual TTL of an hour. Better remove no record before.",
                 err=True,
             )

@@ -33,7 +33,8 @@ def login(
 ) -> dict[str, object]:
     """Sign in at the registry at URL, and store the token.
 
-    Opens a page in a browser, on which you allow this computer. With --token it reads a token from standard input instead.
+    Opens a page in a browser, on which you allow this computer. With --token it reads a token from standard
+    input instead.
     """
     address = url or find_profile(ctl.profile)[0]
     if address is None:

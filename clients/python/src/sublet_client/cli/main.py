@@ -39,7 +39,9 @@ COMMANDS = {
     "mcp": ("mcp:mcp", "Serve an agent over standard input and output."),
     "account": ("account:account", "Quota, reminders, export and deletion of the account."),
 }
-"""The commands in the order of `subletctl --help`, each with its module in this folder and its line of help."""
+"""The commands in the order of `subletctl --help`, each with its module in this folder
+and its line of help.
+"""
 
 
 class Commands(click.Group):
@@ -70,8 +72,10 @@ def _exit_codes() -> str:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["--help", "-h"]},
-    help="The names, credits and tickets of an account at a registry that runs Sublet.\n\nEach command takes --profile, --timeout, and "
-    "--json FIELDS, --template or --quiet for other programs. SUBLET_URL and SUBLET_TOKEN come before what is stored. Nothing is paid without a "
+    help="The names, credits and tickets of an account at a registry that runs Sublet.\n\nEach command "
+    "takes --profile, --timeout, and "
+    "--json FIELDS, --template or --quiet for other programs. SUBLET_URL and SUBLET_TOKEN come before what "
+    "is stored. Nothing is paid without a "
     "question, or --yes --max-credits N.",
     epilog=_exit_codes(),
 )

@@ -84,8 +84,8 @@ def apply(
 ) -> Told | list[dict[str, Any]]:
     """Make names what a YAML file says: show the plan, ask, and do it.
 
-    Names that the file doesn't have stay as they are, and so do members that it leaves out. If a step fails, those before it stay done, and a second
-    run does the rest.
+    Names that the file doesn't have stay as they are, and so do members that it leaves out. If a step fails,
+    those before it stay done, and a second run does the rest.
     """
     wanted = read_names(file)
     with ctl.client() as client:
@@ -214,7 +214,10 @@ def _do(client: Client, step: Step) -> dict[str, Any]:
 
 
 def _change(client: Client, step: Step) -> Subdomain:
-    """Change the delegation and the records of a name. It can't have both, so those that go are removed first."""
+    """Change the delegation and the records of a name.
+
+    It can't have both, so those that go are removed first.
+    """
     fqdn = step.wanted.fqdn
 
     def change_records() -> None:

@@ -104,7 +104,9 @@ def show_name(ctl: Ctl, name: str) -> dict[str, Any]:
 )
 @click.argument("names", nargs=-1, required=True)
 def availability(ctl: Ctl, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Show whether names are open to you, whether you can pay for them now, and what they cost in each mode."""
+    """Show whether names are open to you, whether you can pay for them now, and what
+    they cost in each mode.
+    """
     rows: list[dict[str, Any]] = []
     wrong: list[Stop] = []
     with ctl.client() as client:

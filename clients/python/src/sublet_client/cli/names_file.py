@@ -26,7 +26,10 @@ TTL_DEFAULT = 300
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # PyYAML has no types
-    """The safe loader, except that it refuses a key that a mapping has twice. PyYAML itself keeps the last one (YAML 1.2.2, section 3.2.1.1)."""
+    """The safe loader, except that it refuses a key that a mapping has twice.
+
+    PyYAML itself keeps the last one (YAML 1.2.2, section 3.2.1.1).
+    """
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Return a mapping before its merge keys (`<<`) are resolved, which may give a key twice."""
@@ -45,8 +48,8 @@ def read_names(file: IO[str]) -> list[Wanted]:
     """Return the names of a file.
 
     Raises:
-        ValueError: the file is too long, isn't YAML, has a key twice, a member that is not known or of the wrong type, a value that can't be
-            parsed, or a name in two spellings. The sentence says where.
+        ValueError: the file is too long, isn't YAML, has a key twice, a member that is not known or of the
+            wrong type, a value that can't be parsed, or a name in two spellings. The sentence says where.
     """
     text = file.read(FILE_CHARACTERS_MAX + 1)
     if len(text) > FILE_CHARACTERS_MAX:

@@ -25,7 +25,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a command prints: members as JSON, a template for each row, or only the key of each row. At most one is set."""
+    """How a command prints: members as JSON, a template for each row, or only the key of each row.
+
+    At most one is set.
+    """
 
     json_fields: str | None = None
     template: str | None = None
@@ -41,7 +44,10 @@ class Told:
 
 
 def show(value: Any, columns: Sequence[str], wanted: Format) -> None:
-    """Print the result of a command: a text, one object, or several. `columns` are for people; the first one is the key."""
+    """Print the result of a command: a text, one object, or several.
+
+    `columns` are for people; the first one is the key.
+    """
     if isinstance(value, Told):
         value = value.text if wanted == Format() else value.rows
     if value is None or isinstance(value, str):
@@ -136,7 +142,9 @@ def _text(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text without control characters, which a terminal would obey: some texts are of other people."""
+    """Return a text without control characters, which a terminal would obey: some
+    texts are of other people.
+    """
     return "".join(
         each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text
     )

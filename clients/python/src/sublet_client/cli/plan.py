@@ -14,7 +14,10 @@ MODES = (FREE, "plus", "premium", "special")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file says about a name. None: the file leaves it as it is. `mode` counts for a registration only."""
+    """What a file says about a name.
+
+    None: the file leaves it as it is. `mode` counts for a registration only.
+    """
 
     fqdn: str
     nameservers: tuple[str, ...] | None = None
@@ -34,9 +37,12 @@ class StoredRecords:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of one name: `register` or `set`. `changes` has the lines that a person reads, `mode` and `price` are those of a registration.
+    """A change of one name: `register` or `set`.
 
-    `arguments` are those of the delegation, empty if it stays. `records` are all records of the name, None if they stay.
+    `changes` has the lines that a person reads, `mode` and `price` are those of a registration.
+
+    `arguments` are those of the delegation, empty if it stays. `records` are all records of the name, None if
+    they stay.
     """
 
     action: str
@@ -70,7 +76,10 @@ def stored(name: Subdomain) -> Wanted:
 
 
 def as_document(names: Sequence[Subdomain], records: Mapping[str, Sequence[RecordSet]]) -> dict[str, Any]:
-    """Return names as a file has them: applied to the same account, it changes nothing. `records` are by name."""
+    """Return names as a file has them: applied to the same account, it changes nothing.
+
+    `records` are by name.
+    """
     document: dict[str, Any] = {}
     for each in sorted(names, key=lambda name: name.fqdn):
         found = stored(each)
@@ -96,10 +105,11 @@ def as_document(names: Sequence[Subdomain], records: Mapping[str, Sequence[Recor
 def choose_modes(
     wanted: Sequence[tuple[str | None, Sequence[Mode]]], free_left: int | None
 ) -> list[Mode | None]:
-    """Return the mode that the registry takes for each registration, one after the other: free while the quota lasts, then the next one.
+    """Return the mode that the registry takes for each registration, one after the other: free while the
+    quota lasts, then the next one.
 
-    `wanted` has for each name the mode of the file and the modes that are open to it now. `free_left` is the rest of the quota, None if it is
-    unknown: then it counts as enough. None: no mode is left for this name.
+    `wanted` has for each name the mode of the file and the modes that are open to it now. `free_left` is the
+    rest of the quota, None if it is unknown: then it counts as enough. None: no mode is left for this name.
     """
     found: list[Mode | None] = []
     for mode, offered in wanted:
@@ -117,7 +127,10 @@ def step_to(
     offer: Mode | None = None,
     stored_records: StoredRecords | None = None,
 ) -> Step | None:
-    """Return the step that makes a name what is wanted; None if it is that already. `offer` is the mode of a registration."""
+    """Return the step that makes a name what is wanted; None if it is that already.
+
+    `offer` is the mode of a registration.
+    """
     before = stored(present) if present is not None else Wanted(wanted.fqdn, (), (), ())
     known_records = stored_records or StoredRecords()
     changes = [
@@ -160,7 +173,10 @@ def _record_text(record: RecordSet) -> str:
 
 
 def plan_text(steps: Sequence[Step], balance: int | None) -> str:
-    """Return a plan for people. `balance` is what the account has, None if it is unknown or nothing is to be paid."""
+    """Return a plan for people.
+
+    `balance` is what the account has, None if it is unknown or nothing is to be paid.
+    """
     if not steps:
         return "Nothing to do: all names are what the file says."
     lines: list[str] = []
@@ -184,7 +200,9 @@ def _shown(items: Sequence[str | tuple[str, str]]) -> str:
 
 
 def _arguments(wanted: Wanted) -> dict[str, Any]:
-    """Return what the client's `register` and `update_nameservers` take: what the file leaves as it is isn't sent."""
+    """Return what the client's `register` and `update_nameservers` take: what the file leaves as it is isn't
+    sent.
+    """
     found: dict[str, Any] = {"nameservers": wanted.nameservers, "glue": None, "ds_records": wanted.ds_records}
     if wanted.glue is not None:
         found["glue"] = [glue_entry(host, address) for host, address in wanted.glue]

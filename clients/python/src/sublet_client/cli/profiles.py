@@ -1,7 +1,7 @@
 """Where addresses and tokens are kept: a profile for each registry or account.
 
-Addresses are in `profiles.json` in the user's configuration folder. A token is in the keyring if the package `keyring` is installed and works, and
-otherwise in that file too, which only its owner can read.
+Addresses are in `profiles.json` in the user's configuration folder. A token is in the keyring if the package
+`keyring` is installed and works, and otherwise in that file too, which only its owner can read.
 """
 
 import json
@@ -46,7 +46,9 @@ def read_profiles() -> Profiles:
 
 
 def find_profile(name: str, environment: Mapping[str, str] = os.environ) -> tuple[str | None, str | None]:
-    """Return address and token of a profile. `SUBLET_URL` and `SUBLET_TOKEN` come first; a foreign address gets no stored token.
+    """Return address and token of a profile.
+
+    `SUBLET_URL` and `SUBLET_TOKEN` come first; a foreign address gets no stored token.
 
     Raises:
         ValueError: `SUBLET_URL` is no address.
@@ -85,7 +87,10 @@ def delete_profile(name: str) -> bool:
 
 @contextmanager
 def _changed() -> Generator[Profiles, None, None]:
-    """Give the profiles, and replace the file with what became of them. The file is never readable by others."""
+    """Give the profiles, and replace the file with what became of them.
+
+    The file is never readable by others.
+    """
     profiles = read_profiles()
     yield profiles
     path = path_of_profiles()

@@ -51,7 +51,9 @@ def list_records(ctl: Ctl, name: str, owner: str | None, rdtype: str | None) -> 
 def set_(
     ctl: Ctl, name: str, owner: str, rdtype: str, values: tuple[str, ...], ttl: int | None, waits: bool
 ) -> tuple[RecordSet, ...]:
-    """Make VALUES the values of a type at an owner: @ (the name itself), www, *. Each value is one argument, such as '10 mail.example.org'.
+    """Make VALUES the values of a type at an owner: @ (the name itself), www, *.
+
+    Each value is one argument, such as '10 mail.example.org'.
 
     The former values are removed. Print all records of the name.
     """

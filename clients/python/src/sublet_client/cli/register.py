@@ -58,7 +58,9 @@ def register(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
 
 
 def _why_paid(client: Client, price: QuoteDetails | None) -> str:
-    """Return why a registration costs credits in the mode that the registry chose; empty if it costs nothing."""
+    """Return why a registration costs credits in the mode that the registry chose;
+    empty if it costs nothing.
+    """
     if price is None:
         return ""
     why = f" in the mode {price.registration_mode}"
@@ -141,7 +143,10 @@ def restore(
 @with_names
 @with_yes
 def trash(ctl: Ctl, names: Sequence[str], yes: bool) -> Deleted | list[Deleted]:
-    """Move names to the trash, and take them from the DNS. Of several names it first shows all, and asks once."""
+    """Move names to the trash, and take them from the DNS.
+
+    Of several names it first shows all, and asks once.
+    """
     question = "Take {} from the DNS, and move {} to the trash?"
     with ctl.client() as client:
         if len(names) == 1:

@@ -34,7 +34,10 @@ Function = Callable[..., Any]
 
 
 class Stop(click.ClickException):
-    """The end of a command that failed: what is wrong, the next command, the exit code. `result` is what was done before."""
+    """The end of a command that failed: what is wrong, the next command, the exit code.
+
+    `result` is what was done before.
+    """
 
     def __init__(
         self, message: str, next_command: str, exit_code: int = REFUSED, *, result: Any = None
@@ -125,7 +128,9 @@ class Ctl:
             raise Declined("Nothing was done.", next_command, exit_code)
 
     def pay(self, quote: Quote[T], what: str, *, yes: bool, max_credits: int | None, why: str = "") -> T:
-        """Confirm a quote. If it costs credits, ask first and say `why`, or take `max_credits` with --yes for consent.
+        """Confirm a quote.
+
+        If it costs credits, ask first and say `why`, or take `max_credits` with --yes for consent.
 
         Raises:
             Stop: it costs more than `max_credits`, the balance is too low, or there is no consent.
@@ -264,7 +269,10 @@ def _explained() -> Generator[None, None, None]:
 
 
 def stop_of(error: Exception, name: str | None = None) -> Stop:
-    """Return the end of a command for an error. `name` is the name that it is about, by default that of the command line."""
+    """Return the end of a command for an error.
+
+    `name` is the name that it is about, by default that of the command line.
+    """
     context = click.get_current_context()
     command = f"subletctl {context.command_path.partition(' ')[2]}".strip()
     names: Sequence[str] = context.params.get("names") or ()

@@ -1,4 +1,6 @@
-"""Commands for several names: names of the command line and of a file, a preview with the price, consent, and the steps one after the other."""
+"""Commands for several names: names of the command line and of a file, a preview with the price, consent, and
+the steps one after the other.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +32,10 @@ class Item(Generic[T]):
 
 
 def with_names(function: Function) -> Function:
-    """Add the argument and the option of commands that take several names. The function gets `names`, each once."""
+    """Add the argument and the option of commands that take several names.
+
+    The function gets `names`, each once.
+    """
 
     @wraps(function)
     def run(ctl: Ctl, *, names: tuple[str, ...], from_file: IO[str] | None, **given: Any) -> Any:
@@ -51,7 +56,9 @@ def with_file(function: Function) -> Function:
 
 
 def names_of(names: Iterable[str], file: IO[str] | None) -> tuple[str, ...]:
-    """Return the names of the command line and those of a file, each once in the API's spelling. Lines that begin with # are comments.
+    """Return the names of the command line and those of a file, each once in the API's spelling.
+
+    Lines that begin with # are comments.
 
     Raises:
         UsageError: there is none.
@@ -66,7 +73,9 @@ def names_of(names: Iterable[str], file: IO[str] | None) -> tuple[str, ...]:
 
 
 def spell(name: str) -> str:
-    """Return a name in the API's spelling; an id, and what is no name, as it is: the registry then says what is wrong."""
+    """Return a name in the API's spelling; an id, and what is no name, as it is: the registry then says what
+    is wrong.
+    """
     try:
         return parse_name(name)
     except ValueError:
@@ -163,10 +172,13 @@ def consent(
     yes: bool,
     max_credits: int | None,
 ) -> None:
-    """Ask for consent to a plan with this price, or take --yes for it. `balance` is what the account has, None if it is unknown.
+    """Ask for consent to a plan with this price, or take --yes for it.
+
+    `balance` is what the account has, None if it is unknown.
 
     Raises:
-        Stop: there is no consent, the price is more than `max_credits` or than there is, or the token may not spend.
+        Stop: there is no consent, the price is more than `max_credits` or than there is, or the token may not
+            spend.
     """
     if balance is not None and price > balance:
         sentence = f"The plan costs {price} credits, {price - balance} more than you have."

@@ -121,8 +121,9 @@ def change(ctl: Ctl, token: str, **given: Any) -> TokenDetail:
 def rotate(ctl: Ctl, token: str, overlap_seconds: int) -> dict[str, Any]:
     """Give a token a new secret, which is shown once; --quiet prints it alone.
 
-    The former secret stays valid for the overlap. If you rotate again before it is over, the new overlap is that of the secret that was new, and the
-    one before it ends at once. If it is the stored token of the profile, the new secret is stored.
+    The former secret stays valid for the overlap. If you rotate again before it is over, the new overlap is
+    that of the secret that was new, and the one before it ends at once. If it is the stored token of the
+    profile, the new secret is stored.
     """
     url, used = find_profile(ctl.profile)
     with ctl.client() as client:
