@@ -72,7 +72,7 @@ def test_two_people_share_a_name(browser: Browser, service: RunningService, way:
         assert fqdn not in opened.text, "it is the organization's"
     with tab(browser, service, secret=ben, **way) as opened:
         opened.open(link_to(service, f"ben-{mark}@example.org"))
-        opened.press("Confirm")
+        opened.press("Join")
         opened.press("Its names")
         assert fqdn in opened.text
         opened.page.locator(".menu summary", has_text="Valley Museum").click()

@@ -64,7 +64,7 @@ def test_a_form_from_another_site_is_refused(service: RunningService, ada: Regis
     token = browser.get("/names").form("/signout").fields["form_token"]
     for where, headers in ELSEWHERE.items():
         page = browser.post(path, {"form_token": token, "confirm": "yes"}, **headers)
-        assert (page.status, "sent this form" in page.text) == (403, True), where
+        assert (page.status, "comes from another site" in page.text) == (403, True), where
     assert state(service, ada) == before
     assert browser.get("/names").path == "/names", "it is still signed in"
 

@@ -11,8 +11,9 @@ from sublet_client._secret import Secret
 
 
 class GlueEntry(Model, frozen=True, kw_only=True):
-    """The addresses of a nameserver at or below the name itself. `host` and at least one of `ipv4` and
-    `ipv6` are required.
+    """The addresses of a nameserver at or below the name itself.
+
+    `host` and at least one of `ipv4` and `ipv6` are required.
     """
 
     host: str
@@ -71,8 +72,9 @@ class Organization(Model, frozen=True, kw_only=True):
 
 
 class Token(Model, frozen=True, kw_only=True):
-    """The token of the request. `last_used_at` may be up to an hour old, and is null until the first use
-    is stored.
+    """The token of the request.
+
+    `last_used_at` may be up to an hour old, and is null until the first use is stored.
     """
 
     id: int
@@ -107,8 +109,9 @@ class Account(Model, frozen=True, kw_only=True):
 
 
 class Activity(Model, frozen=True, kw_only=True):
-    """An event of the account. `token_id`, `token_name` and `address` are null unless the user's own
-    request caused it.
+    """An event of the account.
+
+    `token_id`, `token_name` and `address` are null unless the user's own request caused it.
     """
 
     id: int
@@ -126,8 +129,9 @@ class Activity(Model, frozen=True, kw_only=True):
 
 
 class ExportAnswer(Model, frozen=True, kw_only=True):
-    """All that the registry stores about the user. The lists are oldest first, the activity is newest
-    first.
+    """All that the registry stores about the user.
+
+    The lists are oldest first, the activity is newest first.
     """
 
     account: Account
@@ -197,7 +201,8 @@ class PlatformDomain(Model, frozen=True, kw_only=True):
     """A platform domain with its rules.
 
     `record_types` are the types of records that names may have instead of nameservers. It is empty
-        if names can't have records.
+        if names
+    can't have records.
     """
 
     id: int
@@ -218,8 +223,9 @@ class PlatformDomain(Model, frozen=True, kw_only=True):
 
 
 class Usage(Model, frozen=True, kw_only=True):
-    """The number of free names that the user holds, and the maximum number. Names in the trash don't
-    count.
+    """The number of free names that the user holds, and the maximum number.
+
+    Names in the trash don't count.
     """
 
     used: int
@@ -228,11 +234,13 @@ class Usage(Model, frozen=True, kw_only=True):
 
 
 class TokenDetail(Model, frozen=True, kw_only=True):
-    """A token with its restrictions; null means unrestricted. `last_used_at` and `last_used_from` may be
-    up to an hour old.
+    """A token with its restrictions; null means unrestricted.
 
-        `organization_id` is the organization for which the token acts. With the id of the user's own
-            organization it acts for the user.
+    `last_used_at` and `last_used_from` may be up to an hour old.
+
+    `organization_id` is the organization for which the token acts. With the id of the user's own
+        organization
+    it acts for the user.
     """
 
     id: int
@@ -252,8 +260,9 @@ class TokenDetail(Model, frozen=True, kw_only=True):
 
 
 class SecretAnswer(Model, frozen=True, kw_only=True):
-    """A token with its new secret, which is shown only once. `secret` is null in a repeated answer
-    (`Idempotent-Replayed`).
+    """A token with its new secret, which is shown only once.
+
+    `secret` is null in a repeated answer (`Idempotent-Replayed`).
     """
 
     token: TokenDetail
@@ -357,11 +366,14 @@ class Subdomain(Model, frozen=True, kw_only=True):
 
 
 class Provisioning(Model, frozen=True, kw_only=True):
-    """The state of a publication. `status` is `published` once the primary has answered with exactly this
-    delegation, or these records.
+    """The state of a publication.
 
-        `servers` is the number of the zone's name servers. `servers_current` is the number of those
-            that are known to have the last change.
+    `status` is `published` once the primary has answered with exactly this delegation, or these
+        records.
+
+    `servers` is the number of the zone's name servers. `servers_current` is the number of those
+        that are
+    known to have the last change.
     """
 
     status: str
@@ -397,10 +409,11 @@ class RegisterAnswer(Model, frozen=True, kw_only=True):
 
 
 class Availability(Model, frozen=True, kw_only=True):
-    """The availability of a name for the user. `reason` is the error code that a confirmed registration
-    would get now.
+    """The availability of a name for the user.
 
-        `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
+    `reason` is the error code that a confirmed registration would get now.
+
+    `unavailable_reason` and `owned` are the details of the error `subdomain_unavailable`.
     """
 
     fqdn: str
@@ -459,7 +472,7 @@ class StoredDelegation(Model, frozen=True, kw_only=True):
     """The stored delegation, or the stored records.
 
     `generation` increases with each change that the DNS must follow. The change is published once
-        `published_generation` equals it.
+    `published_generation` equals it.
     """
 
     nameservers: tuple[str, ...]
@@ -470,8 +483,9 @@ class StoredDelegation(Model, frozen=True, kw_only=True):
 
 
 class PublishedDelegation(Model, frozen=True, kw_only=True):
-    """The last publication. `serial` is the zone's serial at which the name server answered with
-    `published_generation`.
+    """The last publication.
+
+    `serial` is the zone's serial at which the name server answered with `published_generation`.
     """
 
     zone: str
@@ -481,10 +495,11 @@ class PublishedDelegation(Model, frozen=True, kw_only=True):
 
 
 class ParentServer(Model, frozen=True, kw_only=True):
-    """The current answer of a name server of the parent zone. Without an answer `error` says why, and the
-    other members are null.
+    """The current answer of a name server of the parent zone.
 
-        `difference` is null if the answer matches what is stored.
+    Without an answer `error` says why, and the other members are null.
+
+    `difference` is null if the answer matches what is stored.
     """
 
     server: str
@@ -503,8 +518,8 @@ class Delegation(Model, frozen=True, kw_only=True):
     """A delegation, or records, as they are stored, as they were published, and as they are served.
 
     `in_agreement` is true if every server answered with exactly what is stored, or with nothing for
-        a name that shouldn't be in
-    the DNS.
+        a name
+    that shouldn't be in the DNS.
     """
 
     stored: StoredDelegation
@@ -522,8 +537,10 @@ class DelegationAnswer(Model, frozen=True, kw_only=True):
 
 
 class Finding(Model, frozen=True, kw_only=True):
-    """A fault of a delegation. An error makes resolvers fail. A warning makes some resolvers fail now, or
-    all later. A notice is advice.
+    """A fault of a delegation.
+
+    An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice
+        is advice.
     """
 
     code: str
@@ -545,10 +562,12 @@ class Health(Model, frozen=True, kw_only=True):
     """The health of a name's delegation.
 
     `checks_enabled` is false if the registry checks no delegations: then the state is that of the
-        last check, if there was one.
-    `unconfirmed_state` is the result of one check, until a second check confirms it. `leaves_at` is
-        when the name leaves the DNS if it stays
-    broken; null if it isn't broken, or if its platform domain keeps broken names.
+        last check,
+    if there was one. `unconfirmed_state` is the result of one check, until a second check confirms
+        it.
+    `leaves_at` is when the name leaves the DNS if it stays broken; null if it isn't broken, or if
+        its
+    platform domain keeps broken names.
     """
 
     fqdn: str
@@ -573,11 +592,13 @@ class DelegationCheck(Model, frozen=True, kw_only=True):
 
 
 class TimelineEvent(Model, frozen=True, kw_only=True):
-    """An event and its date. If `past` is true, the event has happened; otherwise it will happen if
-    nothing changes.
+    """An event and its date.
 
-        `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
-            the price. `by` is null if only the date caused the event.
+    If `past` is true, the event has happened; otherwise it will happen if nothing changes.
+
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
+        the price.
+    `by` is null if only the date caused the event.
     """
 
     event: str
@@ -631,7 +652,8 @@ class SetAutoRenewAnswer(Model, frozen=True, kw_only=True):
 
 class SourcedDs(Model, frozen=True, kw_only=True):
     """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone;
-    null if unknown.
+    null
+        if unknown.
     """
 
     key_tag: int
@@ -670,8 +692,11 @@ class CsyncRefusal(Model, frozen=True, kw_only=True):
 
 
 class Csync(Model, frozen=True, kw_only=True):
-    """The state of CSYNC. `followed` is true if the platform domain follows CSYNC. `serial` and
-    `signed_at` are those of the last followed request.
+    """The state of CSYNC.
+
+    `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of
+        the last
+    followed request.
     """
 
     followed: bool
@@ -684,10 +709,10 @@ class AutomaticDs(Model, frozen=True, kw_only=True):
     """The settings and the state of a subdomain's automatic DS.
 
     `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records
-        only), or all. `followed_signed_at` is the
-    time of the signature of the last followed request; requests with older signatures are refused.
-        `wait` is
-    null unless the name waits for its first DS records.
+        only), or
+    all. `followed_signed_at` is the time of the signature of the last followed request; requests
+        with older
+    signatures are refused. `wait` is null unless the name waits for its first DS records.
     """
 
     policy: str
@@ -718,8 +743,11 @@ class ZoneFileStoredAnswer(Model, frozen=True, kw_only=True):
 
 
 class UpdateKey(Model, frozen=True, kw_only=True):
-    """An update key without its secret. `key_name` is its name in TSIG. `record_names` null means all
-    owners. `last_used_at` and `last_used_from` may be up to an hour old.
+    """An update key without its secret.
+
+    `key_name` is its name in TSIG. `record_names` null means all owners. `last_used_at` and
+        `last_used_from`
+    may be up to an hour old.
     """
 
     id: int
@@ -735,8 +763,9 @@ class UpdateKey(Model, frozen=True, kw_only=True):
 
 
 class UpdateKeySecretAnswer(Model, frozen=True, kw_only=True):
-    """An update key with its secret in base64, which is not shown again. `server` is the IP address and
-    port that answer DNS UPDATE.
+    """An update key with its secret in base64, which is not shown again.
+
+    `server` is the IP address and port that answer DNS UPDATE.
     """
 
     update_key: UpdateKey
@@ -745,8 +774,9 @@ class UpdateKeySecretAnswer(Model, frozen=True, kw_only=True):
 
 
 class Transfer(Model, frozen=True, kw_only=True):
-    """An offer of a name to an address. Until the offer is accepted or declined, it doesn't tell whether
-    the address has an account.
+    """An offer of a name to an address.
+
+    Until the offer is accepted or declined, it doesn't tell whether the address has an account.
     """
 
     id: int
@@ -830,8 +860,9 @@ class SignedUpAnswer(Model, frozen=True, kw_only=True):
 
 
 class AcceptedAnswer(Model, frozen=True, kw_only=True):
-    """The new member and the organization. `token` and `secret` are a new user's first token, shown only
-    once; otherwise null.
+    """The new member and the organization.
+
+    `token` and `secret` are a new user's first token, shown only once; otherwise null.
     """
 
     user: User
@@ -841,8 +872,8 @@ class AcceptedAnswer(Model, frozen=True, kw_only=True):
 
 
 class DeviceAnswer(Model, frozen=True, kw_only=True):
-    """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section
-    3.2).
+    """The codes of a program that signs in, and the page on which the user allows it
+    (RFC 8628, section 3.2).
     """
 
     device_code: Secret
@@ -854,8 +885,9 @@ class DeviceAnswer(Model, frozen=True, kw_only=True):
 
 
 class QuoteDetails(Model, frozen=True, kw_only=True):
-    """The price of a paid request, which `confirm: true` completes. `new_expires_at` is the name's expiry
-    after the request.
+    """The price of a paid request, which `confirm: true` completes.
+
+    `new_expires_at` is the name's expiry after the request.
     """
 
     action: str
