@@ -356,9 +356,9 @@ def update_of(size: int, record: bytes) -> bytes:
     return head + record * count
 
 
-def parse_update(wire: bytes) -> object:
+def parse_update(wire: bytes) -> None:
     with suppress(BadMessageError):
-        return parse_message(wire, lambda _: None, datetime.now(UTC))
+        parse_message(wire, lambda _: None, datetime.now(UTC))
 
 
 async def _answer(packet: bytes) -> object:

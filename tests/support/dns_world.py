@@ -167,7 +167,8 @@ class World:
             dict.fromkeys(
                 [
                     *(address for each in self.servers for address in each.addresses),
-                    *(each.address for each in (*self.faulty_servers, *self.proxies)),
+                    *(each.address for each in self.faulty_servers),
+                    *(each.address for each in self.proxies),
                     *self.silent,
                 ]
             )

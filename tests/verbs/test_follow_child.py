@@ -208,7 +208,7 @@ def wait_from(registry: Registry, digest: str = "ab" * 32) -> Wait:
 def awaited(registry: Registry, shop: Subdomain) -> Awaited | None:
     """Return what the shop's next check compares with."""
     rules = registry.read(find_rules, shop.id)
-    return rules and rules.awaited
+    return None if rules is None else rules.awaited
 
 
 def test_a_wait_for_the_first_ds_records_is_kept_and_audited_once(registry: Registry) -> None:

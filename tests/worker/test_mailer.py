@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import structlog
-from sublet.subdomains.sweep.stop import stop_sweep
 
 from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM
@@ -25,6 +24,7 @@ from sublet.mail.outbox import enqueue
 from sublet.mail.smtp import SmtpTransport
 from sublet.mail.transport import LogTransport
 from sublet.primaries.zone_notices import notify_of_zone_problem
+from sublet.subdomains.sweep.brake import stop_sweep
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply

@@ -204,7 +204,11 @@ ADDRESSES = tuple(
 
 def _add_table(plan: _Plan) -> None:
     key, other, *_ = plan.keys
-    signed = {"plain": {}, "nsec": {"key": key}, "nsec3": {"key": key, "nsec3": True}}
+    signed: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "nsec": {"key": key},
+        "nsec3": {"key": key, "nsec3": True},
+    }
     for number, fault in enumerate(FAULTS):
         for signing, options in signed.items():
             if fault == "alias-at-apex" and signing != "plain":
