@@ -209,7 +209,7 @@ def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path)
 def test_the_config_option_works_before_and_after_the_command(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     config = tmp_path / "sublet.toml"
-    config.write_text('free_quota = 7\ndatabase_url = "postgresql://olga:secret@db.example.net/sublet"\n')
+    config.write_text('free_quota = 7\ndatabase_url = "postgresql://olga:pa55word@db.example.net/sublet"\n')
     for words in (
         ["settings", "--json", "--config", str(config)],
         ["--config", str(config), "settings", "--json"],
@@ -217,8 +217,8 @@ def test_the_config_option_works_before_and_after_the_command(tmp_path: Path) ->
         found = {each["name"]: each for each in json.loads(run(registry.url, *words).stdout)}
         assert (found["free_quota"]["value"], found["free_quota"]["default"]) == (7, 5)
         assert found["free_quota"]["variable"] == "SUBLET_FREE_QUOTA"
-    done = run("postgresql://olga:secret@db.example.net/sublet", "settings")
-    assert "secret" not in done.stdout
+    done = run("postgresql://olga:pa55word@db.example.net/sublet", "settings")
+    assert "pa55word" not in done.stdout
     assert "olga" in done.stdout
 
 

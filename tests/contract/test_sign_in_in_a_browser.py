@@ -185,7 +185,7 @@ def test_pages_of_other_origins(browser: Browser) -> None:
         browser.page.evaluate(forged)
         with browser.page.expect_navigation() as navigation:
             browser.page.click("button")
-        assert (navigation.value.status, "Another site" in browser.page.content()) == (403, True)
+        assert (navigation.value.status, "comes from another site" in browser.page.content()) == (403, True)
     browser.page.goto(f"{browser.origin}/docs")
     assert browser.confirm(stolen)[0] == 422, "an answer for a page of another origin"
     assert browser.api("GET", "/me")[1]["user"]["email"] == ADA

@@ -504,6 +504,7 @@ OF_THEIR_OWN = {
     "read_body": "reads what arrives, and looks at none of it",
     "read_server_secret": "reads the operator's file",
     "read_page": "asks the database",
+    "read_waiting": "asks the database",
     "read_back": "asks name servers; what they answer is for read_record",
     "read_delegation": "reads rows",
     "read_records": "reads rows",

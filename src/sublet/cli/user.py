@@ -215,9 +215,8 @@ def suspend(
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Suspend a user.
-
-    Suspended users can only read, and open tickets. Without --with-names the names stay in the DNS.
+    """Suspend a user. Suspended users can only read, and open tickets. Without --with-names the names stay in
+    the DNS.
     """
     from sublet.accounts.users import suspend_user  # noqa: PLC0415
     from sublet.subdomains.suspend import suspend_with_names  # noqa: PLC0415
