@@ -28,6 +28,7 @@ LONG = {"rrsig-lifetime": "60d", "rrsig-refresh": "20d"}
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.uncovered
 def test_first_ds_records_are_accepted_after_a_wait(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Another request begins the wait again, and a restart of the service doesn't."""

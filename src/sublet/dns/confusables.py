@@ -1,7 +1,7 @@
 """The confusable characters of UTS 39 that a label may have. tools/make-confusables writes this file.
 
-Source: confusables.txt of Unicode 16.0.0, dated 2024-08-14, 23:39:57 GMT. © 2024 Unicode®, Inc. The Unicode
-License v3 of the table is in confusables-license.txt.
+Source: confusables.txt of Unicode 16.0.0, dated 2024-08-14, 23:39:57 GMT. © 2024 Unicode®, Inc.
+The Unicode License v3 of the table is in confusables-license.txt.
 """
 
 VERSION = "16.0.0"
