@@ -62,8 +62,7 @@ def speed(chosen: argparse.Namespace, folder: Path) -> None:
     minutes = (time.monotonic() - began) / 60
     about = (
         f"{datetime.now(UTC):%Y-%m-%d}, commit {commit()}, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores; "
-        f"{effort.rounds} rounds, {minutes:.0f} minutes."
+        f"{os.cpu_count()} cores; {effort.rounds} rounds, {minutes:.0f} minutes."
     )
     print(f"{about}\n\n{table(found)}")
     if chosen.write:

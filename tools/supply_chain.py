@@ -114,8 +114,7 @@ def licences_page(packages: list[Package]) -> str:
         "",
         (
             "The packages of `requirements.lock`, with the licences that they declare. `make lock` writes "
-            "this "
-            "page. The [bill of"
+            "this page. The [bill of"
         ),
         "materials](security-standards.md#supply-chain) has the same for machines.",
         "",

@@ -42,26 +42,21 @@ KEPT: Mapping[str, frozenset[str]] = {
     "passkey": _words("user_id"),
     "platform_domain": _words(
         "adopted_records apex_nameservers apex_ttl_seconds automatic_ds bootstrap_days broken_days "
-        "cooling_off_days csync delegation_check "
-        "fence_expected fence_found delegation_ttl_seconds description dnssec_signed domain expire_seconds "
-        "grace_days hidden idn label label_class label_length_min "
-        "look_alike_check mode names_until nameservers_max nameservers_min negative_ttl_seconds "
-        "organization_id organization_ids orphaned owner "
-        "period_days premium_length_max price_credits primary public_name reason record_octets_max "
-        "record_private_addresses "
-        "record_sets_max record_types record_wildcards records refresh_seconds registration_open "
-        "renewal_price_credits renewal_window_days republished restricted retry_seconds secondaries serial "
-        "soa_mname soa_rname "
-        "trash_days ttl_seconds type values withdrawn_at"
+        "cooling_off_days csync delegation_check fence_expected fence_found delegation_ttl_seconds "
+        "description dnssec_signed domain expire_seconds grace_days hidden idn label label_class "
+        "label_length_min look_alike_check mode names_until nameservers_max nameservers_min "
+        "negative_ttl_seconds organization_id organization_ids orphaned owner period_days "
+        "premium_length_max price_credits primary public_name reason record_octets_max "
+        "record_private_addresses record_sets_max record_types record_wildcards records refresh_seconds "
+        "registration_open renewal_price_credits renewal_window_days republished restricted retry_seconds "
+        "secondaries serial soa_mname soa_rname trash_days ttl_seconds type values withdrawn_at"
     ),
     "session": _words("how user_id"),
     "subdomain": _words(
         "about auto_renew_max_credits below bootstrap charged_credits detail ds_records enabled expires_at "
-        "fqdn generation glue holder_id "
-        "mail_id milestone nameservers owners provision_error provisioning_status published_at "
-        "published_generation published_serial "
-        "purged_at registered_at registration_type released_at serial stage status suspended_at trashed_at "
-        "user_id with_user"
+        "fqdn generation glue holder_id mail_id milestone nameservers owners provision_error "
+        "provisioning_status published_at published_generation published_serial purged_at registered_at "
+        "registration_type released_at serial stage status suspended_at trashed_at user_id with_user"
     ),
     "sweep": _words("losses reason"),
     "ticket": _words(

@@ -119,8 +119,7 @@ def why_unusable(revision: str | None, registry: str = "The database") -> str:
     if revision < known_revisions()[0]:
         return (
             f"{sentence}A development version older than this one made the schema. Run `sublet migrate` of "
-            "the commit "
-            f"{LAST_COMMIT_WITH_OLDER_MIGRATIONS} first, then `sublet migrate` of this version."
+            f"the commit {LAST_COMMIT_WITH_OLDER_MIGRATIONS} first, then `sublet migrate` of this version."
         )
     return sentence + "The schema belongs to a newer version of sublet. Use that version."
 

@@ -117,8 +117,8 @@ def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningServi
 
 
 def test_cooling_off_then_free_for_all(shop: RunningService) -> None:
-    """Decisions: after the trash nobody gets the label until the cooling-off is over, its former owner
-    neither.
+    """Decisions: after the trash no user can register the label until the cooling-off is over, not even
+    its former owner.
     """
     user, other = new_user(shop), new_user(shop)
     fqdn = held(shop, user)

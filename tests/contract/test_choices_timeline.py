@@ -191,8 +191,8 @@ def test_automatic_renewal_is_set_and_shown(shop: RunningService) -> None:
 
 
 def test_the_cost_of_a_renewal_is_shown_before_its_window_opens(shop: RunningService) -> None:
-    """The price of now: the label's own where it has one, the offer's else; whoever may only read the name
-    sees it too.
+    """The price of now: the label's own where it has one, else the offer's. A token that may only read the
+    name sees it too.
     """
     user = new_user(shop, credit_count=50)
     fqdn = plus(shop, user)

@@ -1,5 +1,5 @@
-"""Names, addresses and DS records that nobody may bring into the DNS: refused by field, and nothing is
-stored.
+"""Names, addresses and DS records that no user may bring into the DNS are refused by field, and nothing
+is stored.
 """
 
 import unicodedata
@@ -205,8 +205,8 @@ FORMS = {
 
 @pytest.mark.parametrize("wire", FORMS)
 def test_every_form_of_a_label_is_one_wire_name(target: Target, wire: str) -> None:
-    """Whoever holds a name holds it in all its forms: each is taken once one is registered, or no label at
-    all.
+    """The holder of a name holds it in all its forms: once one is registered, each is taken, or is no
+    label at all.
     """
     held = target.service.register(
         target.user, f"{wire}.example.test", registration_mode="plus", confirm=True

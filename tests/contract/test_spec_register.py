@@ -58,24 +58,23 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
             {"domain": "exampel.test"},
             (
                 "There is no platform domain `exampel.test`. Did you mean `example.test`? GET "
-                "/platform-domains lists the platform domains that "
-                "you can use."
+                "/platform-domains lists the platform domains that you can use."
             ),
         ),
         (
             {"domain": " example.test"},
             (
                 "There is no platform domain ` example.test`. Remove the space at the beginning or end. "
-                "Did you mean "
-                "`example.test`? GET /platform-domains lists the platform domains that you can use."
+                "Did you mean `example.test`? GET /platform-domains lists the platform domains that you "
+                "can use."
             ),
         ),
         (
             {"fqdn": "blog.example.test "},
             (
                 "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or "
-                "end. Did you mean "
-                "`example.test`? GET /platform-domains lists the platform domains that you can use."
+                "end. Did you mean `example.test`? GET /platform-domains lists the platform domains that "
+                "you can use."
             ),
         ),
         (

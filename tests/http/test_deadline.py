@@ -14,7 +14,7 @@ from support.serve_process import wait_until
 def test_a_request_that_takes_too_long_is_refused_as_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else holds the database's lock.
+    """Another transaction holds the database's lock.
 
     The request is refused meanwhile, and with its key is done once in the end.
     """

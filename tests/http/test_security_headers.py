@@ -57,8 +57,8 @@ def test_the_headers_have_the_documented_values() -> None:
 
 @pytest.mark.parametrize("endpoint", API_OPERATIONS, ids=lambda endpoint: endpoint.name)
 def test_every_endpoint_sends_the_headers(service: RunningService, ada: Registrant, endpoint: object) -> None:
-    """With a token and without, as an answer or a refusal; and to a page of another origin, which is told
-    nothing of CORS.
+    """With a token and without, as an answer or a refusal; and to a page of another origin, whose answer has
+    no header of CORS.
     """
     method, path = endpoint.method, endpoint.path  # type: ignore[attr-defined]
     path = path.replace("{fqdn}", "nothing.example.test").replace("{id}", "777777")

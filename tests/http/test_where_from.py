@@ -74,8 +74,8 @@ def test_a_network_has_one_limit_for_all_its_addresses(
 
 
 def test_failed_authentications_are_limited_per_network(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Each network by itself: guessing from many addresses of one ends there, and leaves the others their
-    tries.
+    """Each network has its own limit: guessing from many addresses of one ends there, and leaves the
+    others their tries.
     """
     with limited(tmp_path_factory.mktemp("failed"), failed_auth=2, failed_auth_network=4) as (service, ada):
         guess = ada.token[:-1] + ("a" if ada.token[-1] != "a" else "b")

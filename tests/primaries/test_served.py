@@ -131,7 +131,7 @@ def test_a_frozen_primary_and_a_secondary_behind_it(pair: Pair) -> None:
     behind = pair.wait_for(None, False)
     assert behind["servers"][1]["difference"] == (
         f"Not in the stored delegation: DS {DS.lower()}. The server's zone has the serial "
-        f"{behind['servers'][1]['serial']}, but the "
-        f"last change has {serial}, so the change has not reached the server yet."
+        f"{behind['servers'][1]['serial']}, but the last change has {serial}, so the change has not reached "
+        "the server yet."
     )
     pair.primary.thaw()

@@ -121,8 +121,7 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             Payable(),
             (
                 "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits "
-                "first, then send the "
-                "same request with `confirm`: true."
+                "first, then send the same request with `confirm`: true."
             ),
         ),
         (
@@ -130,8 +129,7 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             Payable(confirm=True),
             (
                 "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy "
-                "credits, then send the same "
-                "request again."
+                "credits, then send the same request again."
             ),
         ),
         (
@@ -139,8 +137,7 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             Payable(confirm=True, max_credits=5),
             (
                 "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the "
-                "price, send the request "
-                "with a higher `max_credits`."
+                "price, send the request with a higher `max_credits`."
             ),
         ),
     ],

@@ -168,8 +168,7 @@ def test_a_secondary_can_be_behind_a_later_change_of_the_primary() -> None:
     found = report(primary(44), secondary(43, ()))
     assert found.servers[1].difference == (
         f"There is no delegation of {NAME}. The server's zone has the serial 43, but ns1.example.test has "
-        "44, "
-        "so a later change may not have reached the server yet."
+        "44, so a later change may not have reached the server yet."
     )
 
 

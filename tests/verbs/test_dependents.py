@@ -353,8 +353,7 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
     assert warning == (
         f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} "
-        "will be removed on "
-        "21 December 2026, 09:30 UTC. Use another nameserver."
+        "will be removed on 21 December 2026, 09:30 UTC. Use another nameserver."
     )
     (ahead,) = [each for each in events(registry, ada) if each.event == "nameservers_removed"]
     assert (ahead.past, ahead.at) == (False, start + timedelta(days=30))

@@ -37,8 +37,8 @@ def refuse_shared(tx: Tx, organization: Organization) -> None:
     if membership_store.find_account(tx, organization.id) is not None:
         raise Conflict(
             f"{organization.name} has names of its own, so it can't be a user's own organization. Add the "
-            "user without an organization, "
-            f"then give the user a role with `sublet organization set-role {organization.id}`."
+            "user without an organization, then give the user a role with `sublet organization set-role "
+            f"{organization.id}`."
         )
 
 
@@ -62,8 +62,7 @@ def lock_members(tx: Tx, organization: Organization, user_ids: Collection[int]) 
     if membership_store.find_account(tx, organization.id) is None:
         raise Conflict(
             f"{organization.name} is a user's own organization, which can't hold names. Send POST "
-            "/organizations to create an organization "
-            "that can share names."
+            "/organizations to create an organization that can share names."
         )
     lock_organization(tx, organization, user_ids)
 

@@ -38,9 +38,9 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
     )
     if last.how not in methods:
         sentence = (
-            f"This request needs a sign-in with a passkey within the last {minutes} minutes. Sign in with "
-            "a passkey, then repeat the request. If you "
-            "have lost your passkeys, start a recovery with POST /passkeys/recovery."
+            f"This request needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a "
+            "passkey, then repeat the request. If you have lost your passkeys, start a recovery with POST "
+            "/passkeys/recovery."
         )
     details = {"limit_seconds": int(RECENT_SIGN_IN.total_seconds()), "how": list(methods)}
     raise SignInRequired(sentence, details=details)

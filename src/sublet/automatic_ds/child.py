@@ -53,9 +53,8 @@ def decide_for_all_servers(
     if isinstance(decision, Keep) and forged:
         return Refuse(
             "udp_differs",
-            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. An attacker may "
-            "forge answers of the "
-            "nameservers. Tell the operator of the nameservers.",
+            f"The CDS records over UDP are not those over TCP at {', '.join(forged)}. An attacker may forge "
+            "answers of the nameservers. Tell the operator of the nameservers.",
         )
     return decision
 
@@ -93,8 +92,7 @@ def _decide(
         return Refuse(
             "servers_differ",
             "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until "
-            "all nameservers have the newest version "
-            "of the zone.",
+            "all nameservers have the newest version of the zone.",
         )
     return _oldest(decisions)
 

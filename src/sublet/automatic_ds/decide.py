@@ -90,9 +90,8 @@ def _decide_by_signature(request: "_Request", rules: Rules) -> Decision:
         return Refuse(
             "replayed",
             f"The CDS or CDNSKEY records were signed on {signed_at:%Y-%m-%d %H:%M} UTC, before the DS "
-            "records were last changed by hand, so they "
-            "may be old. Check that every nameserver has the newest version of the zone, then sign these "
-            "records again.",
+            "records were last changed by hand, so they may be old. Check that every nameserver has the "
+            "newest version of the zone, then sign these records again.",
         )
     return decision
 
@@ -242,8 +241,8 @@ class _Request:
             return Refuse(
                 "unsupported",
                 f"The CDS and CDNSKEY records don't give 1 to {DS_RECORDS_MAX} DS records of accepted "
-                "algorithms, with the same digest types "
-                "for each key. Publish CDS records of digest type 2 (SHA-256).",
+                "algorithms, with the same digest types for each key. Publish CDS records of digest type 2 "
+                "(SHA-256).",
             )
         if not self._validates_under(ds_records):
             return Refuse(

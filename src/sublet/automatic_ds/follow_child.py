@@ -81,9 +81,8 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
     if find_rules(tx, subdomain.id) is None:
         raise Conflict(
             f"The DS records of {subdomain.fqdn} are not followed: the name is not in the DNS, its user "
-            "turned automatic DS off, or its "
-            "platform domain doesn't follow such names. See `sublet domain show`, and `sublet domain edit "
-            "--automatic-ds`."
+            "turned automatic DS off, or its platform domain doesn't follow such names. See `sublet domain "
+            "show`, and `sublet domain edit --automatic-ds`."
         )
     return published_check(tx, subdomain)
 

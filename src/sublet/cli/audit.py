@@ -112,7 +112,6 @@ def _find_objects(tx: Tx, text: str) -> list[tuple[str, int]]:
     if not found:
         raise NotFound(
             f"There is no `{shown(text)}` here. Give a full name, an e-mail address, a ticket's number, a "
-            "platform domain, or "
-            "TYPE:ID such as coupon:3."
+            "platform domain, or TYPE:ID such as coupon:3."
         )
     return found

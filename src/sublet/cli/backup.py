@@ -156,8 +156,7 @@ def restore(
         if contents.violations and not force:
             raise Conflict(
                 f"{file} is complete, but breaks {counted(len(contents.violations), 'invariant')}. The "
-                "first is "
-                f"{contents.violations[0]}. Give --force to restore it anyway."
+                f"first is {contents.violations[0]}. Give --force to restore it anyway."
             )
         replace_database(copy, database, kept)
     shown = str(kept) if replaced else None

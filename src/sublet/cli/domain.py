@@ -77,8 +77,7 @@ def _settings_from(settings: Settings, options: Mapping[str, Any]) -> dict[str, 
         if chosen["primary"] not in (BUILT_IN, *known):
             sentence = (
                 f"The settings have no primary {chosen['primary']!r}. Give one of "
-                f"{', '.join([BUILT_IN, *known])}, or add it to the "
-                "settings; see docs/settings.md."
+                f"{', '.join([BUILT_IN, *known])}, or add it to the settings; see docs/settings.md."
             )
             raise invalid_option("primary", sentence)
         if chosen["primary"] == BUILT_IN:
@@ -292,8 +291,7 @@ def offer(
         offered = session.write(offer_mode, domain, mode, **terms)
         line = (
             f"{offered.mode}: {counted(offered.price_credits, 'credit')}, renewal "
-            f"{offered.renewal_price_credits}, "
-            f"for {counted(offered.period_days, 'day')}."
+            f"{offered.renewal_price_credits}, for {counted(offered.period_days, 'day')}."
         )
         return Answer(_describe_offer(offered), (line,))
     if any(value is not None for value in terms.values()):

@@ -81,11 +81,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=(
         "Sublet runs a registry for the names under a domain: the service and the operator's commands. "
-        "Each command takes --json, "
-        "which prints one JSON value to stdout, and --config. Exit codes: 0 done, 1 refused (nothing was "
-        "changed), 2 wrong command "
-        "line or settings, 3 the database can't be used, 4 the files of the database were changed while "
-        "the service ran."
+        "Each command takes --json, which prints one JSON value to stdout, and --config. Exit codes: 0 "
+        "done, 1 refused (nothing was changed), 2 wrong command line or settings, 3 the database can't be "
+        "used, 4 the files of the database were changed while the service ran."
     ),
 )
 

@@ -192,8 +192,7 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
             outcome = "waiting"
             line = (
                 f"{fqdn} gets its first DS records after {decision.until:%Y-%m-%d %H:%M} UTC, if its "
-                "nameservers "
-                "publish the same until then."
+                "nameservers publish the same until then."
             )
         case Refuse(_, message):
             outcome, line = "refused", f"The DS records of {fqdn} are unchanged. {message}"

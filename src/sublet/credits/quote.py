@@ -77,8 +77,8 @@ def _price(quote: Quote) -> str:
         return f"This costs {counted(quote.price, 'credit')}."
     return (
         f"The balance of {counted(quote.balance, 'credit')} is too low: this costs "
-        f"{counted(quote.price, 'credit')}, "
-        f"and {quote.shortfall:,} {'is' if quote.shortfall == 1 else 'are'} missing."
+        f"{counted(quote.price, 'credit')}, and {quote.shortfall:,} "
+        f"{'is' if quote.shortfall == 1 else 'are'} missing."
     )
 
 

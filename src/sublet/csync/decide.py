@@ -96,8 +96,7 @@ def decide_for_all_servers(
         return Refuse(
             "servers_differ",
             "The nameservers publish different versions of the zone, or it changed during the check. Wait "
-            "until all nameservers have the newest "
-            "version.",
+            "until all nameservers have the newest version.",
         )
     oldest = {
         question: SignedRecords(each.records, min(version[question].at for version in versions))
@@ -165,8 +164,7 @@ class _Zone:
             return Refuse(
                 "unsupported",
                 "The zone has several CSYNC records, or a CSYNC record with unknown flags or with types "
-                "other than NS, A and AAAA. Publish a single "
-                "CSYNC record with these types.",
+                "other than NS, A and AAAA. Publish a single CSYNC record with these types.",
             )
         change = self._change(types)
         if isinstance(change, Keep):

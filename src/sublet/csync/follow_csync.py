@@ -60,9 +60,8 @@ def plan_check(tx: Tx, identifier: str) -> DueCheck:
     if find_replay_guard(tx, subdomain.id) is None:
         raise Conflict(
             f"The CSYNC record of {subdomain.fqdn} is not followed: the name is not in the DNS, has no DS "
-            "records, its user turned automatic "
-            "DS off, or its platform domain doesn't follow such records. See `sublet domain show`, and "
-            "`sublet domain edit --csync`."
+            "records, its user turned automatic DS off, or its platform domain doesn't follow such "
+            "records. See `sublet domain show`, and `sublet domain edit --csync`."
         )
     return published_check(tx, subdomain)
 

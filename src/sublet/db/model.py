@@ -146,8 +146,7 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
     if is_unknown:
         return Unavailable(
             "The database connection was lost while this request was stored, so its outcome is unknown. If "
-            "you sent an Idempotency-Key, send the "
-            "request again with it. Otherwise check the result first.",
+            "you sent an Idempotency-Key, send the request again with it. Otherwise check the result first.",
             retry_after_seconds=1,
         )
     return Unavailable(

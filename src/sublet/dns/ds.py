@@ -114,15 +114,13 @@ def ds_warnings(ds_records: Sequence[DsRecord]) -> tuple[str, ...]:
     if digest_types == {SHA384}:
         warnings.append(
             "All DS records have digests of type 4 (SHA-384). Validators without SHA-384 treat the name as "
-            "unsigned "
-            "(RFC 9904). Add DS records of type 2 (SHA-256)."
+            "unsigned (RFC 9904). Add DS records of type 2 (SHA-256)."
         )
     if len(algorithms) > 1:
         named = " and ".join(f"{number} ({_ALGORITHMS.get(number, '?')})" for number in algorithms)
         warnings.append(
-            f"The DS records are for keys of several algorithms, {named}: the zone must be signed with "
-            "each of them "
-            "(RFC 4035, section 2.2). After a change of the algorithm remove the old DS records."
+            f"The DS records are for keys of several algorithms, {named}: the zone must be signed with each "
+            "of them (RFC 4035, section 2.2). After a change of the algorithm remove the old DS records."
         )
     return tuple(warnings)
 
@@ -139,9 +137,9 @@ def dnskey_warnings(owner: str, forms: Sequence[DsLike]) -> tuple[str, ...]:
             key = _read_text(owner, each) if isinstance(each, str) else each
             if isinstance(key, Dnskey) and not key.flags & _SEP_FLAG:
                 warnings.append(
-                    f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags "
-                    f"{key.flags}, without the SEP flag "
-                    "(RFC 4034, section 2.1.1). Normally the DS record belongs to the key with the flags 257."
+                    f"The DNSKEY with key tag {_from_dnskey(owner, key).key_tag} has the flags {key.flags}, "
+                    "without the SEP flag (RFC 4034, section 2.1.1). Normally the DS record belongs to the "
+                    "key with the flags 257."
                 )
         except InvalidDs:
             continue

@@ -28,8 +28,8 @@ def check_zones(tx: Tx) -> Iterator[Violation]:
         if state is not None and (state.missing or state.different or state.orphaned):
             sentence = (
                 f"the check of {state.checked_at:%Y-%m-%d %H:%M:%S} UTC found "
-                f"{counted(state.missing, 'name')} missing, "
-                f"{state.different} different, {state.orphaned} orphaned"
+                f"{counted(state.missing, 'name')} missing, {state.different} different, {state.orphaned} "
+                "orphaned"
             )
             yield Violation("zone_is_registry", "zone", domain, sentence)
 

@@ -1,7 +1,7 @@
 """Check the aliases of a name with records: whether the host of each CNAME exists.
 
-A CNAME to a host that no longer exists is often taken over: whoever gets the host at its provider answers for
-the name.
+A CNAME to a host that no longer exists is often taken over: another customer of its provider takes the
+host, and answers for the name.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def _finding(owner: str, host: str, missing: str) -> Finding:
         DANGLING,
         Level.WARNING,
         owner,
-        f"{owner} points to {host}, which{through} doesn't exist. Whoever gets {missing} can answer for "
-        f"{owner}.",
+        f"{owner} points to {host}, which{through} doesn't exist. Another person could get {missing}, "
+        f"and answer for {owner}.",
         "Remove the CNAME record, or point it to a host that you use.",
     )

@@ -239,8 +239,7 @@ def _clock_problem(messages: Sequence[dns.message.Message | None], now: datetime
                 ends = datetime.fromtimestamp(max(each.expiration for each in rrset), UTC)
                 if not begins - CLOCK_SLACK <= now <= ends:
                     return (
-                        f"The clock of this host says {now:%Y-%m-%d %H:%M} UTC, but the root zone is "
-                        f"signed from {begins:%Y-%m-%d %H:%M} "
-                        f"to {ends:%Y-%m-%d %H:%M} UTC."
+                        f"The clock of this host says {now:%Y-%m-%d %H:%M} UTC, but the root zone is signed "
+                        f"from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC."
                     )
     return None

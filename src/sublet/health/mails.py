@@ -34,8 +34,8 @@ def undelegation_mail(fqdn: str, user_name: str, health: Health, nameservers: Se
     """Return the mail that a broken name has left the DNS. Users without reminders get it too."""
     happened = (
         f"Resolvers haven't found your name {fqdn} since {moment(health.since)}. Therefore its nameservers "
-        f"({', '.join(nameservers)}), glue "
-        "and DS records were removed from the DNS. You still hold the name."
+        f"({', '.join(nameservers)}), glue and DS records were removed from the DNS. You still hold the "
+        "name."
     )
     advice = "To publish it again, set nameservers that work on the page of the name."
     return Message(f"{fqdn} left the DNS", letter(user_name, happened, advice))
@@ -48,9 +48,8 @@ def _error_lines(health: Health) -> str:
 
 def _removal_notice(fqdn: str, leaves_at: datetime) -> str:
     return (
-        f"Unless {fqdn} works again, it leaves the DNS on {moment(leaves_at)}: its nameservers, glue and "
-        "DS records are removed. You keep the "
-        "name, and can set other nameservers on its page."
+        f"Unless {fqdn} works again, it leaves the DNS on {moment(leaves_at)}: its nameservers, glue and DS "
+        "records are removed. You keep the name, and can set other nameservers on its page."
     )
 
 

@@ -210,6 +210,7 @@ def list_followed(tx: Tx, fqdns: Collection[str]) -> dict[str, str]:
     return {row[0]: row[1] for row in _FOLLOWED_OF.all(tx, names=list(fqdns))}
 
 
+# The text of a value has its quotation marks escaped, so only a type matches.
 _HAS_ALIAS = (subdomains.c.record_count > 0) & cast(subdomains.c.records, String).contains('"CNAME"')
 _CHECKED = and_(or_(subdomains.c.nameserver_count > 0, _HAS_ALIAS), subdomains.c.trashed_at.is_(None))
 _JOINED = subdomains.outerjoin(delegation_health, _HEALTH.subdomain_id == subdomains.c.id)

@@ -51,8 +51,7 @@ REMINDERS_FOOTER = (
 )
 CHANGES_ADVICE = (
     "You can make other changes, or turn these off, on the page of the name. If you didn't expect this "
-    "change, replace the keys of your "
-    "zone, and open a ticket on the page Help."
+    "change, replace the keys of your zone, and open a ticket on the page Help."
 )
 """For mails about changes that the child zone requested."""
 

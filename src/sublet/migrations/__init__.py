@@ -221,8 +221,8 @@ def _unavailable_refusal(error: DBAPIError) -> Exception:
     if state in _LOCK_FAILURES:
         return Unavailable(
             f"Other transactions held the locks of the upgrade at each attempt for {TRY_SECONDS:.0f} s "
-            f"({driver_message(error)}); nothing "
-            "was changed. End long transactions (see pg_stat_activity), or try again when the load is lower."
+            f"({driver_message(error)}); nothing was changed. End long transactions (see pg_stat_activity), "
+            "or try again when the load is lower."
         )
     if state == _NOT_ALLOWED:
         return Unavailable(

@@ -87,6 +87,5 @@ def origin_refusal(site: Site) -> OriginRefused:
     """Return the refusal of a request that may come from a page of another site."""
     return OriginRefused(
         f"A request with a session must come from a page at {site.origin}, with the header Origin or "
-        "Sec-Fetch-Site. Send it from there, or "
-        "use a token."
+        "Sec-Fetch-Site. Send it from there, or use a token."
     )

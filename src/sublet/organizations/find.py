@@ -161,8 +161,8 @@ def check_role(actor: Actor, role: str | None, present: str | None = None) -> li
         return []
     sentence = (
         "A member with this role may do more than the token of this request, by its "
-        f"{', '.join(f'`{each}`' for each in excess)}. "
-        "Give another role, or use a session or a token without these restrictions."
+        f"{', '.join(f'`{each}`' for each in excess)}. Give another role, or use a session or a token "
+        "without these restrictions."
     )
     return [FieldError("role", "exceeds_token", sentence)]
 

@@ -317,8 +317,8 @@ class Publisher:
             PrimaryFault(
                 "fence",
                 f"the fence record `{fence_name(batch.zone)}` changed before each of the last {STALE_MAX} "
-                "batches. Check that one server "
-                "answers at the primary's address, and that nothing else writes the record.",
+                "batches. Check that one server answers at the primary's address, and that nothing else "
+                "writes the record.",
             ),
         )
 

@@ -80,9 +80,8 @@ def stop_reason(found: Repairs) -> str | None:
     if not implausible_deletions(count, found.names):
         return None
     return (
-        f"{counted(count, 'name')} would lose their records, which is implausible. Run `sublet zone "
-        "check`. If the registry is "
-        "right, run `sublet zone repair --force`."
+        f"{counted(count, 'name')} would lose their records, which is implausible. Run `sublet zone check`. "
+        "If the registry is right, run `sublet zone repair --force`."
     )
 
 

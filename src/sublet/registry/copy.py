@@ -65,16 +65,14 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
         for sent, stored in _differing(ours, copy_store.list_digests(writing)):
             raise Conflict(
                 f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} "
-                "were sent, "
-                f"{stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try again, and "
-                "report it if it fails again."
+                f"were sent, {stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try "
+                "again, and report it if it fails again."
             )
         violations = check_copy(writing, free_quota=free_quota)
         if violations and not force:
             raise Conflict(
                 f"The registry breaks {counted(len(violations), 'invariant')}. The first is "
-                f"{violations[0]}. Nothing was "
-                "copied. Give --force to copy it as it is."
+                f"{violations[0]}. Nothing was copied. Give --force to copy it as it is."
             )
         return CopyResult(tuple(ours), violations, already=False)
 
@@ -85,9 +83,8 @@ def _compare(reading: Tx, writing: Tx, filled: str) -> CopyResult:
         one, other = differing[0]
         raise Conflict(
             f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} "
-            "rows in the source, "
-            f"{other.rows} in the target, which differ. Nothing was changed. Give an empty database, or "
-            "drop the target first."
+            f"rows in the source, {other.rows} in the target, which differ. Nothing was changed. Give an "
+            "empty database, or drop the target first."
         )
     return CopyResult(tuple(ours), [], already=True)
 

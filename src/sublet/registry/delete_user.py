@@ -92,8 +92,7 @@ def delete_user(
     if not confirmed:
         raise Conflict(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go "
-            "to the trash, "
-            f"{counted(balance, 'credit')} be forfeited. Give --yes to do it."
+            f"to the trash, {counted(balance, 'credit')} be forfeited. Give --yes to do it."
         )
     for membership in list_memberships(tx, user.id):
         _leave(tx, actor, membership)

@@ -28,8 +28,7 @@ from sublet.sign_up.use_code import use_code, use_link
 
 CODE_SENTENCE = (
     "This code is wrong, used or too old. Send the newest code, or get a new code with POST "
-    "/auth/sessions. After too many wrong codes in a "
-    "day, only the link in the mail works."
+    "/auth/sessions. After too many wrong codes in a day, only the link in the mail works."
 )
 PASSKEY_SENTENCE = (
     "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by "

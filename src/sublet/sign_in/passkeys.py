@@ -153,8 +153,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     if present is not None and present.ends_at > tx.now:
         raise Conflict(
             f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. "
-            "Wait until then, or stop it with "
-            "DELETE /passkeys/recovery."
+            "Wait until then, or stop it with DELETE /passkeys/recovery."
         )
     if store.count_passkeys(tx, user.id) == 0:
         raise Conflict(

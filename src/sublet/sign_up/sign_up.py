@@ -49,8 +49,7 @@ CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
 """The pages that the links in mails open."""
 CODE_SENTENCE = (
     "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong "
-    "codes in a day, only the link in the "
-    "mail works."
+    "codes in a day, only the link in the mail works."
 )
 PURPOSES = (SIGN_UP, INVITATION)
 """The purposes of codes that open an account."""
@@ -237,8 +236,7 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
     if request.solved is None and unproven >= UNPROVEN_PER_HOUR:
         raise RateLimited(
             f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network "
-            "within an hour. Solve a challenge "
-            "from GET /auth/challenge, or wait an hour.",
+            "within an hour. Solve a challenge from GET /auth/challenge, or wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
 

@@ -608,8 +608,7 @@ def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     if subdomain is None:
         raise Unavailable(
             "The registry's database has lost this change before it was acknowledged. Send the same "
-            "request again, with the same "
-            "Idempotency-Key if it had one.",
+            "request again, with the same Idempotency-Key if it had one.",
             retry_after_seconds=1,
         )
     if subdomain.user_id != call.registrant.holder.id:

@@ -76,8 +76,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         raise Conflict(
             f"The built-in name server has {counted(len(adopted), 'adopted record')} of {before.domain} "
             f"(`sublet zone check {before.domain}` lists them), which the move would lose. Add them to the "
-            "zone on the new "
-            "server first, then give --force."
+            "zone on the new server first, then give --force."
         )
     in_dns = _in_dns(tx, edited)
     if before.primary:

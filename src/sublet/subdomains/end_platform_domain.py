@@ -57,9 +57,8 @@ def close_platform_domain(
     if paid is not None and not force:
         raise Conflict(
             f"{found.domain} has {counted(paid.count, 'name')} paid for beyond {names_until:%Y-%m-%d}, the "
-            "last until "
-            f"{paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the remaining "
-            "terms with `sublet credits refund`."
+            f"last until {paid.last_expires_at:%Y-%m-%d}. Give a later date, or give --force and refund the "
+            "remaining terms with `sublet credits refund`."
         )
     return _set_date_and_mail_holders(tx, actor, found, names_until)
 
@@ -183,8 +182,7 @@ def _obstacles(tx: Tx, found: PlatformDomain, *, force: bool) -> Iterator[str]:
     if in_trash or cooling_off:
         yield (
             f"It has {counted(in_trash, 'name')} in the trash and {cooling_off} cooling off: wait until "
-            "they are released, or purge them "
-            "(`sublet subdomain purge NAME --release`)."
+            "they are released, or purge them (`sublet subdomain purge NAME --release`)."
         )
     others = [each for each in platform_domain_store.list_platform_domains(tx) if each.id != found.id]
     nested = sorted(each.domain for each in others if is_at_or_below(each.domain, domain))

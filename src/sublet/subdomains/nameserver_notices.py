@@ -81,8 +81,8 @@ def removal_mail(
     )
     what = (
         f"{', '.join(hosts)} {'was' if len(hosts) == 1 else 'were'} removed from your name {fqdn}, because "
-        f"{enclosing} was purged "
-        f"from the trash. Otherwise the next holder of {enclosing} could take over {fqdn}."
+        f"{enclosing} was purged from the trash. Otherwise the next holder of {enclosing} could take over "
+        f"{fqdn}."
     )
     footer = "You get this mail because your name was changed."
     text = letter(user_name, what, remaining, _WHAT_TO_DO, footer=footer)

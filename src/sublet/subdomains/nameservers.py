@@ -216,8 +216,7 @@ def _unregistered_message(enclosed: EnclosedNameserver, owner: str) -> str:
     if enclosed.is_public:
         return (
             f"`{enclosed.name}` is not registered. Another user could register it and control `{owner}`. "
-            f"Register `{enclosed.name}` first, or use "
-            f"another nameserver than `{enclosed.host}`."
+            f"Register `{enclosed.name}` first, or use another nameserver than `{enclosed.host}`."
         )
     return (
         f"`{enclosed.host}` doesn't resolve: `{enclosed.name}` is not in the DNS. Check the spelling, or "
@@ -301,8 +300,8 @@ def _warning(enclosed: EnclosedNameserver) -> str:
         when = f"on {moment(at)}" if at is not None else "at the purge"
         return (
             f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is in the trash. If "
-            f"{enclosed.name} isn't restored, {enclosed.host} "
-            f"will be removed {when}. Use another nameserver."
+            f"{enclosed.name} isn't restored, {enclosed.host} will be removed {when}. Use another "
+            "nameserver."
         )
     if enclosed.is_public and not enclosed.is_held:
         return (
@@ -336,7 +335,6 @@ def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
         return ()
     warning = (
         f"parent_not_signed: The zone {subdomain.domain} is not signed, so the DS records have no effect "
-        "and resolvers treat "
-        f"{subdomain.fqdn} as unsigned. Ask the operator to sign the zone."
+        f"and resolvers treat {subdomain.fqdn} as unsigned. Ask the operator to sign the zone."
     )
     return (warning,)

@@ -41,8 +41,8 @@ def purge(tx: Tx, actor: Actor, identifier: str, *, release: bool = False) -> Su
     if release and delegation_store.has_dependents(tx, subdomain.fqdn):
         raise Conflict(
             f"{subdomain.fqdn} can't be released yet: other names have nameservers below it. Purge it "
-            "without --release, so that "
-            "the worker removes these nameservers. Release it after they have left the DNS."
+            "without --release, so that the worker removes these nameservers. Release it after they have "
+            "left the DNS."
         )
     if subdomain.purged_at is None:
         mark_purged(tx, actor, subdomain, publish=not release)

@@ -116,8 +116,7 @@ def _refuse_primary(platform_domain: PlatformDomain) -> None:
     if platform_domain.primary:
         raise Conflict(
             f"The zone {platform_domain.domain} is on the primary {platform_domain.primary}, which has its "
-            "records. Edit the zone there; "
-            f"`sublet zone check {platform_domain.domain}` lists them."
+            f"records. Edit the zone there; `sublet zone check {platform_domain.domain}` lists them."
         )
 
 

@@ -40,10 +40,9 @@ from sublet.web.waiting import Waiting, read_waiting
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src "
-    "'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
-    "trusted-types 'none'",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'",
     "referrer-policy": "same-origin",
 }
 """The headers that pages have in place of the API's. Only with this referrer policy do browsers send `Origin`

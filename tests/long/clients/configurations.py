@@ -45,16 +45,15 @@ def _run(trial: Trial, program: str) -> Outcome:
 TERRAFORM = Scenario(
     "terraform",
     "Random names, tokens, offers, organizations with a member, and automatic DS, in random spellings. The "
-    "plan is empty after they are applied, and after all are imported into an empty "
-    "state. Counts configurations.",
+    "plan is empty after they are applied, and after all are imported into an empty state. Counts "
+    "configurations.",
     lambda trial: _run(trial, "terraform"),
     {SOAK: {SQLITE: 300}},
 )
 ANSIBLE = Scenario(
     "ansible",
     "Random names and tokens in random spellings, then some of them changed or absent. Check mode tells "
-    "the changes of the real run, and the "
-    "second run has none. Counts configurations.",
+    "the changes of the real run, and the second run has none. Counts configurations.",
     lambda trial: _run(trial, "ansible"),
     {SOAK: {SQLITE: 300}},
 )

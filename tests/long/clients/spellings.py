@@ -17,8 +17,8 @@ def run(trial: Trial) -> Outcome:
 SPELLINGS = Scenario(
     "spellings",
     "Random spellings of names, addresses, networks, DS records, mail addresses, instants and other "
-    "values, valid and not. The clients' parser "
-    "returns the form that the service stores, or both refuse. Counts spellings of each kind.",
+    "values, valid and not. The clients' parser returns the form that the service stores, or both refuse. "
+    "Counts spellings of each kind.",
     run,
     {SOAK: {SQLITE: 10_000}},
 )

@@ -279,10 +279,9 @@ def report(attack: Attack, measured: Measured) -> str:
     damage = measured.damage
     return (
         f"{attack.name}: p99 of {len(measured.beside)} requests of others {beside * 1000:.0f} ms, alone "
-        f"{alone * 1000:.0f} ms; "
-        f"{damage.opened} connections opened, {damage.ended} ended by the proxy, the longest after "
-        f"{damage.longest_seconds:.0f} s; "
-        f"the service gained {measured.gained_bytes / (1 << 20):.1f} MiB"
+        f"{alone * 1000:.0f} ms; {damage.opened} connections opened, {damage.ended} ended by the proxy, the "
+        f"longest after {damage.longest_seconds:.0f} s; the service gained "
+        f"{measured.gained_bytes / (1 << 20):.1f} MiB"
     )
 
 
@@ -301,9 +300,8 @@ def run(trial: Trial) -> Outcome:
 ATTACKS_THROUGH_PROXY = Scenario(
     "attacks",
     f"{len(OTHERS)} clients read and write through nginx on one `sublet serve`, beside attackers of one "
-    "address: slow heads, slow bodies, requests "
-    "sent ahead. The others' p99 stays below 250 ms, and the service's memory within 50 MiB. Counted are "
-    "the seconds of each attack.",
+    "address: slow heads, slow bodies, requests sent ahead. The others' p99 stays below 250 ms, and the "
+    "service's memory within 50 MiB. Counted are the seconds of each attack.",
     run,
     {SOAK: {SQLITE: 30}},
 )

@@ -114,9 +114,8 @@ def _run(
     assert refused or not reads_go_on
     return Outcome(
         f"{trial.count} times each: {', '.join(faults)}; {refused} writes answered 503, "
-        f"{len(writing.acknowledged)} acknowledged and "
-        f"0 lost; {'reads went on; ' if reads_go_on else ''}a write was acknowledged again {longest:.1f} s "
-        "after the fault at most",
+        f"{len(writing.acknowledged)} acknowledged and 0 lost; {'reads went on; ' if reads_go_on else ''}a "
+        f"write was acknowledged again {longest:.1f} s after the fault at most",
     )
 
 

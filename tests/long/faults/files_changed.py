@@ -283,10 +283,9 @@ def _check_file(kind: str, place: Place, writes: Writes) -> int:
 FILES = Scenario(
     "files-changed",
     "The files of the registry are deleted, replaced, overwritten, moved, or moved and moved back under "
-    "load, or its WAL is deleted. "
-    "No write that is sent after that is acknowledged, none is lost from a file that remains, and the "
-    "service ends with exit code 4, "
-    "unless the file came back. Counted are trials.",
+    "load, or its WAL is deleted. No write that is sent after that is acknowledged, none is lost from a "
+    "file that remains, and the service ends with exit code 4, unless the file came back. Counted are "
+    "trials.",
     run,
     {FAULTS: {SQLITE: 30}, SOAK: {SQLITE: 200}},
 )

@@ -85,8 +85,7 @@ def _check(serving: ServeProcess, who: Registrant, done: list[str]) -> None:
 KILLED_CLIENT = Scenario(
     "killed-client",
     "The service is killed under two programs that register paid names with the Python client. Each name "
-    "is paid once, none is lost or left "
-    "unknown. Counted are kills.",
+    "is paid once, none is lost or left unknown. Counted are kills.",
     run,
     {FAULTS: {SQLITE: 100}, SOAK: {SQLITE: 100, POSTGRESQL: 100}},
 )

@@ -196,8 +196,8 @@ def _run_trial(trial: Trial) -> Outcome:
 OWNERS = Scenario(
     "owners",
     "two people of an organization act at once, in every pair of: delete the account or the organization, "
-    "leave, demote, remove, accept an invitation or a name; "
-    "counted are rounds of each pair; no name, credit or organization loses its owner",
+    "leave, demote, remove, accept an invitation or a name; counted are rounds of each pair; no name, "
+    "credit or organization loses its owner",
     _run_trial,
     {SOAK: {POSTGRESQL: 50, SQLITE: 10}},
 )

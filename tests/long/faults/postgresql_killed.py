@@ -45,9 +45,8 @@ def run(trial: Trial) -> Outcome:
         server.kill()
     answered = len(writing.refused) + len(writing.unknown)
     return Outcome(
-        f"{trial.count} kills; {answered} writes answered 503, {len(writing.acknowledged)} acknowledged "
-        "and 0 lost; a write was "
-        f"acknowledged again {longest:.1f} s after PostgreSQL was back at most",
+        f"{trial.count} kills; {answered} writes answered 503, {len(writing.acknowledged)} acknowledged and "
+        f"0 lost; a write was acknowledged again {longest:.1f} s after PostgreSQL was back at most",
     )
 
 

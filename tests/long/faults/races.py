@@ -425,9 +425,8 @@ def _run_processes(trial: Trial) -> Outcome:
         check_over_processes([each.service for each in serving], trial.count)
     return Outcome(
         f"{trial.count} rounds each of {COUNT} paid registrations with credits for 5, of {COUNT} with a "
-        "coupon for one use, and of 50 "
-        f"with one Idempotency-Key; {2 * trial.count} rounds of two users for one name; over "
-        f"{len(serving)} processes; 0 violations",
+        f"coupon for one use, and of 50 with one Idempotency-Key; {2 * trial.count} rounds of two users for "
+        f"one name; over {len(serving)} processes; 0 violations",
     )
 
 

@@ -66,8 +66,7 @@ def run(trial: Trial) -> Outcome:
     late = sum(each > READY_SECONDS_MAX for each in ready)
     return Outcome(
         f"{trial.count} kills; {acknowledged} writes acknowledged, 0 lost; ready again after "
-        f"{median(ready):.2f} s in the median, "
-        f"{longest:.2f} s at most, with {median(cpu):.2f} s of a core",
+        f"{median(ready):.2f} s in the median, {longest:.2f} s at most, with {median(cpu):.2f} s of a core",
         f"ready again after {longest:.2f} s, not {READY_SECONDS_MAX:g}; {late} times" if late else "",
     )
 

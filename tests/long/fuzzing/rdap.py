@@ -192,10 +192,9 @@ async def _ask_in_process(
 RDAP = Scenario(
     "rdap",
     "Random paths and headers for RDAP: no 5xx, and only RDAP's objects. Then the times of answers about "
-    "names that aren't public, beside names that "
-    f"don't exist: AUC {AUC_MIN:g} to {AUC_MAX:g}. A query takes at most {RATIO_MAX:g} of the time of GET "
-    f"/subdomains/{{fqdn}}. Counted are requests; "
-    "pairs are a fifth as many.",
+    f"names that aren't public, beside names that don't exist: AUC {AUC_MIN:g} to {AUC_MAX:g}. A query "
+    f"takes at most {RATIO_MAX:g} of the time of GET /subdomains/{{fqdn}}. Counted are requests; pairs are "
+    "a fifth as many.",
     run,
     {FUZZ: {SQLITE: 10_000}},
 )

@@ -29,15 +29,14 @@ def lines_of(outcome: Fuzzed) -> list[str]:
         f"  the longest took {http.longest_seconds:.2f} s",
         (
             f"packets: {packets.packets:,}, of them {packets.over_tcp:,} over {packets.connections:,} TCP "
-            "connections; "
-            f"{packets.answers:,} answers, {packets.sent_again:,} sent again"
+            f"connections; {packets.answers:,} answers, {packets.sent_again:,} sent again"
         ),
         f"  {_counts(packets.kinds)}",
         f"  answers: {_counts(rcodes)}",
         (
-            f"  the largest over UDP: {packets.largest_bytes:,} octets, {packets.largest_factor:.1f} to "
-            "one of its packet; "
-            f"the zone's largest referral: {outcome.referral_bytes:,}, {outcome.referral_factor:.1f} to one"
+            f"  the largest over UDP: {packets.largest_bytes:,} octets, {packets.largest_factor:.1f} to one "
+            f"of its packet; the zone's largest referral: {outcome.referral_bytes:,}, "
+            f"{outcome.referral_factor:.1f} to one"
         ),
         f"  the longest wait took {packets.longest_seconds:.2f} s",
         f"inputs of parsers: {', '.join(f'{name} {count:,}' for name, count in outcome.inputs.items())}",
@@ -67,9 +66,8 @@ def run(trial: Trial) -> Outcome:
 HOSTILE_INPUT = Scenario(
     "hostile-input",
     "Hostile requests and packets for two real `sublet serve` on SQLite, with planted canaries "
-    "(`tests/long/fuzzing/canaries.py`). The service must not "
-    f"grow by {GROWTH_MIB_MAX:g} MiB, answer with 5xx or after more than 10 s, or show a canary to another "
-    "account. Counted are requests.",
+    f"(`tests/long/fuzzing/canaries.py`). The service must not grow by {GROWTH_MIB_MAX:g} MiB, answer with "
+    "5xx or after more than 10 s, or show a canary to another account. Counted are requests.",
     run,
     {FUZZ: {SQLITE: 200_000}},
 )

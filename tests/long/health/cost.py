@@ -60,8 +60,7 @@ def run(trial: Trial) -> Outcome:
 COST = Scenario(
     "health-cost",
     "Names with two of 200 nameserver addresses each, half of them signed and with CDS records, are "
-    "checked and followed by one worker. Counts "
-    "names.",
+    "checked and followed by one worker. Counts names.",
     run,
     {SOAK: {SQLITE: 5000}},
 )

@@ -394,10 +394,9 @@ def run(trial: Trial) -> Outcome:
 OUTAGES_OF_THE_REGISTRY = Scenario(
     "health-outages",
     "Three days without UDP, TCP, IPv6 or all of them, without a resolver, with one that doesn't validate, "
-    "has a wrong trust anchor or is "
-    "slow, and with a wrong clock, while names leave the DNS after a day: no mail, no removal, no state "
-    "but `unknown`; the truth within an "
-    "hour after, and a name that really broke meanwhile. Counts steps of six hours.",
+    "has a wrong trust anchor or is slow, and with a wrong clock, while names leave the DNS after a day: "
+    "no mail, no removal, no state but `unknown`; the truth within an hour after, and a name that really "
+    "broke meanwhile. Counts steps of six hours.",
     run,
     {SOAK: {SQLITE: DAYS * 24 // STEP_HOURS}},
 )

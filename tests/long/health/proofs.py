@@ -43,9 +43,8 @@ def run(trial: Trial) -> Outcome:
 PROOFS = Scenario(
     "delegation-proofs",
     "Real children on Knot, BIND and PowerDNS below a signed Knot: rollovers, another algorithm, going "
-    "insecure, first DS records, CSYNC and "
-    "attacks, while unbound validates; each finding planted; limits of targets; 1,000 decisions compared "
-    "with `dnssec-cds`. Counts runs.",
+    "insecure, first DS records, CSYNC and attacks, while unbound validates; each finding planted; limits "
+    "of targets; 1,000 decisions compared with `dnssec-cds`. Counts runs.",
     run,
     {SOAK: {SQLITE: 1}},
 )

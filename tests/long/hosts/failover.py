@@ -80,10 +80,8 @@ def _repeated(loaded: Loaded, cluster: PatroniCluster, what: str, fail: Fail, co
     silences = [each.silence_seconds for each in results]
     return (
         f"{count} {what}: another node took over {sum(each.has_moved for each in results)} times; seconds "
-        "without an acknowledged "
-        f"write: {statistics.median(silences):.1f} in the median, {max(silences):.1f} at most; 0 "
-        "acknowledged writes lost, 0 charged "
-        "twice, checked after each"
+        f"without an acknowledged write: {statistics.median(silences):.1f} in the median, "
+        f"{max(silences):.1f} at most; 0 acknowledged writes lost, 0 charged twice, checked after each"
     )
 
 
@@ -132,11 +130,9 @@ def _sum_of_ledger(tx: Tx) -> int:
 
 _ABOUT = (
     "Three nodes of etcd, Patroni and PostgreSQL with the files of `deploy/patroni/`, two API processes, a "
-    "worker and a built-in name server, "
-    "all processes of one machine. Clients register paid names, renew, change and delete them, and repeat "
-    "each request under its "
-    "`Idempotency-Key` until it is answered. {} No operator acts. The node comes back under load. After "
-    "each time exactly the acknowledged writes "
+    "worker and a built-in name server, all processes of one machine. Clients register paid names, renew, "
+    "change and delete them, and repeat each request under its `Idempotency-Key` until it is answered. {} "
+    "No operator acts. The node comes back under load. After each time exactly the acknowledged writes "
     "must be there, charged once, and the doctor finds nothing. Counted are the {}."
 )
 PATRONI = Scenario(

@@ -53,8 +53,7 @@ class Survived:
         return (
             f"{self.what}: back after {self.back_seconds:.1f} s; longest time without an acknowledged write "
             f"{self.silence_seconds:.1f} s; a name registered at once was published after "
-            f"{self.published_seconds:.1f} s; "
-            f"clients met {_told(self.met)}"
+            f"{self.published_seconds:.1f} s; clients met {_told(self.met)}"
         )
 
 
@@ -396,11 +395,9 @@ def run(trial: Trial) -> Outcome:
 HOSTS = Scenario(
     "hosts",
     "Two API processes of two workers each, two worker processes, PostgreSQL with `fsync` and a "
-    "synchronous standby, and Knot. Clients "
-    "repeat each request under its `Idempotency-Key` until it is answered, while each part is killed in "
-    "turn. At the end, "
-    "exactly the acknowledged writes must be there, once, in the registry and in the zone. Counted are "
-    "rounds.",
+    "synchronous standby, and Knot. Clients repeat each request under its `Idempotency-Key` until it is "
+    "answered, while each part is killed in turn. At the end, exactly the acknowledged writes must be "
+    "there, once, in the registry and in the zone. Counted are rounds.",
     run,
     {SOAK: {POSTGRESQL: 3}},
     ("knot",),

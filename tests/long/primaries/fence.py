@@ -95,8 +95,7 @@ def run(trial: Trial) -> Outcome:
 FENCE = Scenario(
     "fence",
     "The name server hangs with an update in its queue, a newer update follows, and the server continues. "
-    "Then the zone must equal the "
-    "registry. Counted are trials.",
+    "Then the zone must equal the registry. Counted are trials.",
     run,
     {SOAK: {SQLITE: 100}},
     KINDS,

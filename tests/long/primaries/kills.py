@@ -77,8 +77,7 @@ def server_killed(kind: str, folder: Path, *, kills: int, seed: int = 1) -> str:
     assert load.requests
     return (
         f"{_line('the server', kills, load.requests, len(load.doubtful), names)}; of {kept + lost} seen "
-        "active before a kill "
-        f"{lost} were not served after it, and repaired"
+        f"active before a kill {lost} were not served after it, and repaired"
     )
 
 
@@ -260,9 +259,8 @@ def run(trial: Trial) -> Outcome:
 KILLS = Scenario(
     "kills",
     "Under load, the name server is killed and restarted, then the service at each named point of its "
-    "publishing, without other "
-    "help. Every acknowledged write must be stored and in the zone, and nothing else except foreign "
-    "records. Counted are kills.",
+    "publishing, without other help. Every acknowledged write must be stored and in the zone, and nothing "
+    "else except foreign records. Counted are kills.",
     run,
     {SOAK: {SQLITE: 25}},
     KINDS,

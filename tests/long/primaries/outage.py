@@ -60,8 +60,7 @@ def run(trial: Trial) -> Outcome:
     promised = 30 + trial.count / 100
     return Outcome(
         f"{trial.count} names registered while the primary was away for {away_seconds:.0f} s were all "
-        f"published {seconds:.1f} s after its "
-        f"return (promised: {promised:.0f} s)",
+        f"published {seconds:.1f} s after its return (promised: {promised:.0f} s)",
         "later than promised" if seconds > promised else "",
     )
 

@@ -17,8 +17,8 @@ def _run(trial: Trial) -> Outcome:
 RECORD_RULES = Scenario(
     "record-rules",
     "Random lists of RRsets, valid and invalid, are judged by the rule of records, Knot's `kzonecheck` and "
-    "BIND's `named-checkzone`. Where both programs "
-    "agree, the rule agrees, except for the listed policy. Counts lists.",
+    "BIND's `named-checkzone`. Where both programs agree, the rule agrees, except for the listed policy. "
+    "Counts lists.",
     _run,
     {SOAK: {SQLITE: 1000}},
 )

@@ -480,8 +480,7 @@ def _split_record(text: str, owner: str) -> tuple[str, list[str]]:
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
         raise ValueError(
             f"`{_shown(text)}` is no DS record. Write the key tag, the algorithm, the digest type and the "
-            "digest, as in `2371 13 2 1f98…`, "
-            "or a DNSKEY."
+            "digest, as in `2371 13 2 1f98…`, or a DNSKEY."
         )
     known_flags = _ZONE_FLAG | _REVOKE_FLAG | _SEP_FLAG
     looks_like_dnskey = int(words[0]) & ~known_flags == 0 and words[1] == "3"

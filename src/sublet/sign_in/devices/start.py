@@ -48,8 +48,7 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
     if network and device_store.count_of_network(tx, network, tx.now - HOUR) >= NETWORK_PER_HOUR:
         raise RateLimited(
             f"More than {NETWORK_PER_HOUR} programs requested a token from your network within an hour. "
-            "Wait an hour, or create a "
-            "token in another way.",
+            "Wait an hour, or create a token in another way.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
     device_code, user_code = new_device_code(), new_user_code()

@@ -93,8 +93,7 @@ def _trashed(subdomain: Subdomain) -> list[str]:
         return [
             (
                 f"{subdomain.domain} has closed, as announced. Your name {subdomain.fqdn} is in the trash "
-                "now, "
-                "and no longer in the DNS."
+                "now, and no longer in the DNS."
             ),
             "It can't be renewed or restored.",
         ]
