@@ -19,7 +19,9 @@ from support.running_service import Registrant, RunningService
 
 FIRST, SECOND, IPV6 = "8.8.4.4", "8.8.8.8", "2001:4860:4860::8844"
 LIMIT = 20
-"""The requests a minute of the service that refuses more. So few arrive within a minute on a busy machine too."""
+"""The requests a minute of the service that refuses more. So few arrive within a minute on a busy machine
+too.
+"""
 ROUTER = {"system": "dyndns", "wildcard": "NOCHG", "mx": "NOCHG", "backmx": "NOCHG", "offline": "NO"}
 """Parameters of old routers."""
 TIMES = share(50, whole=10_000)
