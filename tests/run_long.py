@@ -1,9 +1,10 @@
 """Run the long suites: `make faults`, `make soak` and `make fuzz` call this.
 
-    python tests/run_long.py faults                              every fault, small: about a quarter of an
-    hour python tests/run_long.py soak                                everything at length: hours python
-    tests/run_long.py soak --only 'kills/*/knot'          one scenario with one name server python
-    tests/run_long.py soak --only 'machine/*' --count 50000 python tests/run_long.py fuzz --seconds 300
+    python tests/run_long.py faults                         every fault, small: about a quarter of an hour
+    python tests/run_long.py soak                           everything at length: hours
+    python tests/run_long.py soak --only 'kills/*/knot'     one scenario with one name server
+    python tests/run_long.py soak --only 'machine/*' --count 50000
+    python tests/run_long.py fuzz --seconds 300
 
 A trial is named SCENARIO/DATABASE, or SCENARIO/DATABASE/NAME-SERVER. The seed is printed first, so that a run
 can be repeated. The exit code is 1 if a trial violated a guarantee or was late.
