@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sublet.operations.rate_limiter import USER_CODES_PER_MINUTE
+from sublet.limits import USER_CODES_PER_MINUTE
 from support.browsers import signed_in
 from support.running_service import RunningService, running_service
 

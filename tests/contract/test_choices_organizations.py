@@ -12,9 +12,10 @@ from sqlalchemy import select
 
 from sublet.accounts.users import add_user
 from sublet.db import Tx
+from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.mail.store import mails
 from sublet.operations.session_cookie import COOKIE
-from sublet.organizations.invitations import OF_ORGANIZATION_PER_DAY, TO_ADDRESS_PER_DAY, opens_accounts
+from sublet.organizations.invitations import opens_accounts
 from support.answer_times import compare_times
 from support.browsers import signed_in
 from support.error_triggers import new_user, unused_name
@@ -279,16 +280,16 @@ TRIES = share(50, whole=200)
 
 def test_invitations_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
     def add_users(tx: Tx) -> None:
-        for number in range(0, TRIES, TO_ADDRESS_PER_DAY):
+        for number in range(0, TRIES, INVITATIONS_TO_ADDRESS.most):
             add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
 
     service.write(add_users)
-    owners = [new_user(service) for _ in range(-(-2 * TRIES // OF_ORGANIZATION_PER_DAY))]
+    owners = [new_user(service) for _ in range(-(-2 * TRIES // INVITATIONS_OF_ORGANIZATION.most))]
     paths = [f"/organizations/{create(service, each)['id']}/invitations" for each in owners]
 
     def ask(kind: str, number: int) -> httpx.Response:
-        turn = 2 * number // OF_ORGANIZATION_PER_DAY
-        email = f"{kind}{number - number % TO_ADDRESS_PER_DAY}@example.org"
+        turn = 2 * number // INVITATIONS_OF_ORGANIZATION.most
+        email = f"{kind}{number - number % INVITATIONS_TO_ADDRESS.most}@example.org"
         return service.call(owners[turn], "POST", paths[turn], {"email": email, "role": "viewer"})
 
     seen = set()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from sublet.limits import TRANSFERS_OF_USER
 from sublet.mail.store import list_mails
-from sublet.subdomains.transfers.model import PUSHES_PER_DAY
 from support.answer_times import compare_times
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
@@ -106,11 +106,11 @@ def test_known_and_unknown_addresses_get_equal_answers(shop: RunningService) -> 
     """
     known = [new_user(shop).email for _ in range(5)]
     addresses = {"known": known, "new": [each.replace("user", "nobd") for each in known]}
-    senders = [new_user(shop) for _ in range(-(-2 * TRIES // PUSHES_PER_DAY))]
+    senders = [new_user(shop) for _ in range(-(-2 * TRIES // TRANSFERS_OF_USER.most))]
     names = [shop.register(each, unused_name())["subdomain"]["fqdn"] for each in senders]
 
     def ask(kind: str, number: int) -> httpx.Response:
-        turn = 2 * number // PUSHES_PER_DAY
+        turn = 2 * number // TRANSFERS_OF_USER.most
         return push(shop, senders[turn], addresses[kind][number % len(known)], names[turn])
 
     def withdraw(answer: httpx.Response) -> None:

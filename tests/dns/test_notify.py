@@ -8,7 +8,7 @@ import dns.opcode
 import dns.rcode
 
 from sublet.dns.nameserver import NameServer
-from sublet.dns.notify import NOTIFIES_PER_SECOND
+from sublet.limits import NOTIFIES_PER_SECOND
 from support.in_memory_zone import RECORDS, reader_of
 from support.running_service import RunningService
 

@@ -10,7 +10,8 @@ import pytest
 from long.fuzzing.packets import opt_record, query, wire_name
 from sublet.dns import response_limit
 from sublet.dns.nameserver import NameServer
-from sublet.dns.response_limit import RESPONSES_PER_SECOND, ResponseLimit
+from sublet.dns.response_limit import ResponseLimit
+from sublet.limits import RESPONSES_PER_SECOND
 from support.in_memory_zone import RECORDS, reader_of, serving
 from support.network_namespace import runs_outside
 

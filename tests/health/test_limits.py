@@ -12,7 +12,7 @@ import pytest
 from sublet.db import open_database
 from sublet.health.checker import Checker
 from sublet.health.health_keeper import HealthKeeper
-from sublet.health.query_limits import QUERIES_PER_SECOND
+from sublet.limits import QUERIES_PER_SECOND
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.network_namespace import runs_outside
 from support.running_service import RunningService, running_service

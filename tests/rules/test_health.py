@@ -30,7 +30,7 @@ from sublet.health.model import (
     Server,
     Target,
 )
-from sublet.health.query_limits import QUERIES_PER_SECOND, Budget, QueryRateLimit, may_ask, parse_networks
+from sublet.health.query_limits import Budget, QueryRateLimit, may_ask, parse_networks
 from sublet.health.schedule import (
     after_check,
     is_breakage_due,
@@ -38,6 +38,7 @@ from sublet.health.schedule import (
     new_health,
     next_pause,
 )
+from sublet.limits import QUERIES_PER_SECOND
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

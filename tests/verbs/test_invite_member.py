@@ -17,9 +17,8 @@ from sublet.errors import (
     SignUpClosed,
     ValidationFailed,
 )
+from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.organizations.invitations import (
-    OF_ORGANIZATION_PER_DAY,
-    TO_ADDRESS_PER_DAY,
     accept_invitation,
     invite_member,
     revoke_invitation,
@@ -116,11 +115,11 @@ def test_a_code_ends(registry: Registry) -> None:
 @pytest.mark.whole
 def test_limits(registry: Registry) -> None:
     organization_id = share(registry)
-    for _ in range(TO_ADDRESS_PER_DAY):
+    for _ in range(INVITATIONS_TO_ADDRESS.most):
         invite(registry, organization_id, EVE)
     with registry.refuses(RateLimited):
         invite(registry, organization_id, EVE)
-    for number in range(OF_ORGANIZATION_PER_DAY - TO_ADDRESS_PER_DAY):
+    for number in range(INVITATIONS_OF_ORGANIZATION.most - INVITATIONS_TO_ADDRESS.most):
         invite(registry, organization_id, f"user{number}@example.org")
     with registry.refuses(RateLimited):
         invite(registry, organization_id)

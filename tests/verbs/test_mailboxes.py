@@ -11,12 +11,12 @@ from sublet.accounts.store import users
 from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.db import Tx
 from sublet.errors import Conflict, RateLimited, Refusal, ValidationFailed
+from sublet.limits import MAILS_TO_ADDRESS, SIGN_IN_MAILS_TO_ADDRESS
 from sublet.mail.store import mails
 from sublet.organizations.invitations import invite_member
 from sublet.registry.delete_user import delete_own_user, delete_user
 from sublet.sign_in.change_account import AccountChange, change_account
 from sublet.sign_in.codes import request_code
-from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, SIGN_IN_MAILS_PER_HOUR
 from sublet.sign_up.sign_up import SignUp, confirm_sign_up, invite, sign_up
 from sublet.subdomains.transfers.move import accept
 from sublet.subdomains.transfers.push import push
@@ -157,30 +157,30 @@ def test_a_mailbox_gets_five_mails_an_hour_over_all_purposes_and_accounts(regist
             registry.write(each)
         except RateLimited:
             refused += 1
-    assert count_mails(registry, VICTIM) == MAILS_PER_HOUR
-    assert refused == len(attempts) - MAILS_PER_HOUR
+    assert count_mails(registry, VICTIM) == MAILS_TO_ADDRESS.most
+    assert refused == len(attempts) - MAILS_TO_ADDRESS.most
     for spelling in VICTIMS:
         assert count_mails(registry, spelling.lower()) == 0 or spelling.lower() == VICTIM
     # The person can still sign in.
     for _ in range(30):
         registry.advance(minutes=1, seconds=1)
         registry.write(request_code, VICTIMS[1], f"network {_ % 7}", URL)
-    assert count_mails(registry, VICTIM) == SIGN_IN_MAILS_PER_HOUR
+    assert count_mails(registry, VICTIM) == SIGN_IN_MAILS_TO_ADDRESS.most
     registry.advance(hours=1)
     registry.write(change_account, actors[0], AccountChange(name="Ann"), URL)
     registry.write(sign_up, SignUp(VICTIMS[3], "V"), URL)
-    assert count_mails(registry, VICTIM) == SIGN_IN_MAILS_PER_HOUR + 1
+    assert count_mails(registry, VICTIM) == SIGN_IN_MAILS_TO_ADDRESS.most + 1
 
 
 def test_an_offer_beyond_the_limit_is_shown_but_not_mailed(registry: Registry) -> None:
     organization_id = str(share(registry))
-    for _ in range(MAILS_PER_HOUR):
+    for _ in range(MAILS_TO_ADDRESS.most):
         registry.write(invite_member, registry.actor(), organization_id, VICTIM, "viewer", URL)
     with registry.refuses(RateLimited):
         registry.write(invite_member, registry.actor(), organization_id, VICTIM, "viewer", URL)
     registry.register("shop.example.test")
     registry.write(push, registry.actor(), "shop.example.test", VICTIM, URL)
-    assert count_mails(registry, VICTIM) == MAILS_PER_HOUR
+    assert count_mails(registry, VICTIM) == MAILS_TO_ADDRESS.most
 
 
 def test_an_invalid_address_is_refused_at_every_door(registry: Registry) -> None:

@@ -30,6 +30,7 @@ from sublet.errors import (
     Unavailable,
     ValidationFailed,
 )
+from sublet.limits import TRANSFERS_OF_USER
 from sublet.mail.store import list_mails
 from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
@@ -42,7 +43,7 @@ from sublet.subdomains.store import count_free, list_terms, update_subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import decline, withdraw
-from sublet.subdomains.transfers.model import PUSHES_PER_DAY, NameTransfer
+from sublet.subdomains.transfers.model import NameTransfer
 from sublet.subdomains.transfers.move import accept, transfer
 from sublet.subdomains.transfers.push import push
 from sublet.tickets.find import find_own_ticket_with_messages
@@ -366,7 +367,7 @@ def test_look_alikes_don_t_get_two_holders(registry: Registry) -> None:
 @pytest.mark.whole_on_postgresql
 def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) -> None:
     registry.register(SHOP)
-    for _ in range(PUSHES_PER_DAY):
+    for _ in range(TRANSFERS_OF_USER.most):
         registry.write(withdraw, registry.actor(), offer(registry))
     offered = [to for to, subject in mails(registry) if subject.startswith("A name")]
     assert offered == [BEN]

@@ -20,10 +20,11 @@ from sublet.errors import (
     SlowDown,
     ValidationFailed,
 )
+from sublet.limits import PROGRAMS_OF_NETWORK
 from sublet.registry.delete_user import delete_user
 from sublet.sign_in.devices.decide import allow_device, find_device, refuse_device
 from sublet.sign_in.devices.poll import poll_device
-from sublet.sign_in.devices.start import NETWORK_PER_HOUR, StartedDevice, start_device
+from sublet.sign_in.devices.start import StartedDevice, start_device
 from sublet.sign_in.devices.store import device_requests
 from support.registry import OPERATOR, Registry
 from support.signing_in import URL, session_actor, sign_in, texts_to
@@ -107,11 +108,11 @@ def test_a_suspended_or_deleted_user_gives_nothing(registry: Registry) -> None:
 def test_a_network_asks_a_limited_number_of_times(registry: Registry) -> None:
     with pytest.raises(ValidationFailed):
         start(registry, " ")
-    for _ in range(NETWORK_PER_HOUR):
+    for _ in range(PROGRAMS_OF_NETWORK.most):
         start(registry)
     with pytest.raises(RateLimited):
         start(registry)
     registry.write(start_device, "elsewhere", "", "")
     registry.advance(hours=1)
     start(registry)
-    assert len(registry.dump()[device_requests.name]) == NETWORK_PER_HOUR + 2
+    assert len(registry.dump()[device_requests.name]) == PROGRAMS_OF_NETWORK.most + 2

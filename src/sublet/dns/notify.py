@@ -14,14 +14,7 @@ import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.write_response import Response, header_response
-
-NOTIFIES_PER_SECOND = 20
-"""The maximum number of messages about names of one zone, and from one network, that a process handles in a
-second. Others are refused.
-
-Only messages about followed names count, so messages about other names can't starve them. The daily check
-finds the changes of refused messages.
-"""
+from sublet.limits import NOTIFIES_PER_SECOND
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
 

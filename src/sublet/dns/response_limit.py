@@ -2,10 +2,7 @@
 
 from socket import AF_INET6, inet_pton
 
-RESPONSES_PER_SECOND = 50
-"""The maximum number of equal full responses to a network in a second: an IPv4 network of 24 bits, or an IPv6
-network of 56 bits.
-"""
+from sublet.limits import RESPONSES_PER_SECOND
 
 _SLOT_COUNT = 65536
 """The number of counters. A hash of network, rcode and name selects the counter, so different responses may

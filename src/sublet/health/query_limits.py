@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from sublet.config import split_list
 from sublet.dns.addresses import not_public_reason
+from sublet.limits import QUERIES_PER_SECOND
 
 QUERIES_MAX = 120
 """The maximum number of queries of a check. A server gets about eight."""
@@ -19,8 +20,6 @@ records more.
 """
 CHECK_SECONDS = 10.0
 """The timeout of a check."""
-QUERIES_PER_SECOND = 5
-"""The maximum number of queries to an address in a second."""
 ADDRESSES_MAX = 16
 """The maximum number of a name's addresses that are asked."""
 TRACKED_ADDRESSES_MAX = 20_000

@@ -1,4 +1,4 @@
-"""The outbox: enqueue a mail, claim it for sending, record the outcome, retry it."""
+"""The outbox: enqueue a mail, limit the mails to an address, claim a mail, record the outcome, retry."""
 
 import random
 from dataclasses import replace
@@ -8,8 +8,9 @@ from sublet import audit
 from sublet.accounts.find import list_addresses
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.db import Tx
+from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import Conflict, NotFound
+from sublet.limits import MAILS_TO_ADDRESS
 from sublet.mail import store
 from sublet.mail.letter import Message
 from sublet.mail.model import (
@@ -78,6 +79,29 @@ def enqueue_to(
         page="",
         expires_at=expires_at,
     )
+
+
+def lock_and_count_mails(tx: Tx, email: str) -> int:
+    """Return the number of mails that a mailbox got within an hour because of other people's requests.
+
+    No other request mails it until this transaction ends. Counted are codes to sign up, sign in and change an
+    address, invitations, and offers of names, but no notices to users (docs/spec-choices.md, "Part 8:
+    limits"). `email` is in its canonical form. Lock users first.
+    """
+    lock_text(tx, LockedKind.MAILBOX, email)
+    return store.count_requested(tx, email, MAILS_TO_ADDRESS.since(tx.now))
+
+
+def refuse_full_mailbox(tx: Tx, email: str) -> None:
+    """Raise `RateLimited` if a mailbox got the maximum number of mails within an hour, from all requests.
+
+    Locks like `lock_and_count_mails`.
+    """
+    if lock_and_count_mails(tx, email) >= MAILS_TO_ADDRESS.most:
+        raise MAILS_TO_ADDRESS.refusal(
+            f"This address got {MAILS_TO_ADDRESS.most} mails within an hour, which is the maximum. Wait an "
+            "hour."
+        )
 
 
 def claim(tx: Tx) -> Mail | None:

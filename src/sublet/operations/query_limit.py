@@ -5,12 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from sublet.errors import RateLimited, Unavailable
+from sublet.limits import QUERYING_REQUESTS_MAX, QUERYING_REQUESTS_PER_USER_MAX
 from sublet.operations.call import Call
-
-QUERYING_REQUESTS_MAX = 32
-"""The maximum number in a process. Each request opens a connection to every name server of a zone."""
-QUERYING_REQUESTS_PER_USER_MAX = 4
-"""The maximum number of a user in a process, so that a script doesn't keep other users out."""
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Rate limits: the requests of a key in a minute. `choose_policies` has all of them.
+"""Rate limits: the requests of a key in a minute. `choose_policies` has all of them. The limits of an hour or
+a day are in limits.py.
 
 - **Token or session**: the requests of each class.
 - **Address**, **network**: all requests, even those answered with 404 or 405, in each process separately.
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from sublet.config import Settings
 from sublet.db import Database
 from sublet.errors import RateLimited
+from sublet.limits import USER_CODES_PER_MINUTE
 from sublet.operations.rate_limit_store import WINDOW_SECONDS, Reservation, delete_ended, reserve
 from sublet.sqlite_file import sqlite_path
 
@@ -40,7 +42,6 @@ WRITE, TICKET, DYNDNS = "write", "ticket", "dyndns"
 ADDRESS, NETWORK = "address", "network"
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
-USER_CODES_PER_MINUTE = 10
 Reserve = Callable[[str, str, int, int], Awaitable[Reservation]]
 """Reserves requests in the window of a policy and a key, given its limit and the wanted number; may reserve
 fewer.

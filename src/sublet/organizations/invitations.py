@@ -3,7 +3,6 @@
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from sublet import audit
 from sublet.accounts import membership_store
@@ -21,25 +20,18 @@ from sublet.db import Outdated, Tx
 from sublet.errors import (
     Conflict,
     OrganizationNotFound,
-    RateLimited,
     SignUpClosed,
     validation_failed,
 )
 from sublet.ids import parse_id
-from sublet.mail.outbox import enqueue_to
+from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
+from sublet.mail.outbox import enqueue_to, refuse_full_mailbox
 from sublet.mail.templates import render
 from sublet.organizations.find import check_role, lock_as_owner
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
-from sublet.sign_up.mailbox_limit import refuse_full_mailbox
 from sublet.sign_up.sign_up import CONFIRM_PATH, issue_first_token
-
-DAY = timedelta(days=1)
-OF_ORGANIZATION_PER_DAY = 50
-"""The maximum number of invitations that an organization sends within 24 hours."""
-TO_ADDRESS_PER_DAY = 5
-"""The maximum number of invitations that an address gets within 24 hours, from all organizations."""
 
 
 def invite_member(
@@ -136,19 +128,16 @@ def revoke_invitation(tx: Tx, actor: Actor, identifier: str, invitation: str) ->
 
 
 def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
-    since = tx.now - DAY
-    wait = int(DAY.total_seconds())
-    if store.count_invitations(tx, since, organization_id=organization_id) >= OF_ORGANIZATION_PER_DAY:
-        raise RateLimited(
-            f"The organization sent {OF_ORGANIZATION_PER_DAY} invitations within 24 hours, which is the "
-            "maximum. Wait a day.",
-            retry_after_seconds=wait,
+    limit = INVITATIONS_OF_ORGANIZATION
+    if store.count_invitations(tx, limit.since(tx.now), organization_id=organization_id) >= limit.most:
+        raise limit.refusal(
+            f"The organization sent {limit.most} invitations within 24 hours, which is the maximum. Wait "
+            "a day."
         )
-    if store.count_invitations(tx, since, email=email) >= TO_ADDRESS_PER_DAY:
-        raise RateLimited(
-            f"This address got {TO_ADDRESS_PER_DAY} invitations within 24 hours, which is the maximum. "
-            "Wait a day.",
-            retry_after_seconds=wait,
+    limit = INVITATIONS_TO_ADDRESS
+    if store.count_invitations(tx, limit.since(tx.now), email=email) >= limit.most:
+        raise limit.refusal(
+            f"This address got {limit.most} invitations within 24 hours, which is the maximum. Wait a day."
         )
 
 

@@ -1,7 +1,6 @@
 """Change the user's own name, reminders and e-mail address (PATCH /me, POST /me/email)."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from sublet import audit
 from sublet.accounts import store as account_store
@@ -10,27 +9,23 @@ from sublet.accounts.find import find_member, lock_acting_user
 from sublet.accounts.model import Member, User
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import FieldError, RateLimited, validation_failed
-from sublet.mail.outbox import enqueue
+from sublet.errors import FieldError, validation_failed
+from sublet.limits import ADDRESS_CODES_OF_USER, WRONG_CODES
+from sublet.mail.outbox import enqueue, refuse_full_mailbox
 from sublet.mail.templates import render
 from sublet.sign_in.notices import notify
 from sublet.sign_in.sessions import end_others
 from sublet.sign_up import store
 from sublet.sign_up.codes import (
-    DAY,
     NEW_ADDRESS,
     TRIES_MAX,
-    TRIES_PER_DAY_MAX,
     VALID_FOR,
     matches_code,
     new_code,
 )
-from sublet.sign_up.mailbox_limit import refuse_full_mailbox
 from sublet.sign_up.sign_up import check_disposable
 from sublet.sign_up.use_code import is_expired
 
-CODES_PER_HOUR = 5
-HOUR = timedelta(hours=1)
 CODE_SENTENCE = "This code is wrong, used or too old. Send the newest code, or get a new code with PATCH /me."
 
 
@@ -89,15 +84,14 @@ def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]
 
 
 def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url: str) -> None:
-    if store.count_of_user(tx, user.id, NEW_ADDRESS, tx.now - HOUR) >= CODES_PER_HOUR:
-        raise RateLimited(
-            f"You requested more than {CODES_PER_HOUR} codes for a new address within an hour. Wait an hour.",
-            retry_after_seconds=int(HOUR.total_seconds()),
+    limit = ADDRESS_CODES_OF_USER
+    if store.count_of_user(tx, user.id, NEW_ADDRESS, limit.since(tx.now)) >= limit.most:
+        raise limit.refusal(
+            f"You requested more than {limit.most} codes for a new address within an hour. Wait an hour."
         )
     if _entered_too_many(tx, user.id):
-        raise RateLimited(
-            f"You entered {TRIES_PER_DAY_MAX} wrong codes for a new address within a day. Wait a day.",
-            retry_after_seconds=int(DAY.total_seconds()),
+        raise WRONG_CODES.refusal(
+            f"You entered {WRONG_CODES.most} wrong codes for a new address within a day. Wait a day."
         )
     refuse_full_mailbox(tx, email)
     new = new_code()
@@ -126,7 +120,7 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
 
 
 def _entered_too_many(tx: Tx, user_id: int) -> bool:
-    return store.count_tries_of(tx, user_id, NEW_ADDRESS, tx.now - DAY) >= TRIES_PER_DAY_MAX
+    return store.count_tries_of(tx, user_id, NEW_ADDRESS, WRONG_CODES.since(tx.now)) >= WRONG_CODES.most
 
 
 def count_attempt(tx: Tx, actor: Actor, public_url: str = "") -> None:
@@ -134,7 +128,7 @@ def count_attempt(tx: Tx, actor: Actor, public_url: str = "") -> None:
 
     Commit it before `confirm_email`, whose error rolls back.
 
-    The attempt that reaches `TRIES_PER_DAY_MAX` mails the user.
+    The attempt that reaches `WRONG_CODES` mails the user.
     """
     found = store.lock_newest_of_user(tx, actor.user_id or 0, NEW_ADDRESS)
     if found is None or found.user_id is None or found.used_at is not None or found.tries > TRIES_MAX:

@@ -3,7 +3,7 @@ operator.
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sublet import audit
 from sublet.accounts.fields import check_email
@@ -12,25 +12,20 @@ from sublet.accounts.model import User
 from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
-from sublet.errors import RateLimited, validation_failed
-from sublet.mail.outbox import enqueue_to
+from sublet.errors import validation_failed
+from sublet.limits import (
+    CODES_OF_NETWORK_TO_ADDRESS,
+    CODES_TO_ADDRESS,
+    SIGN_IN_CODES_OF_NETWORK,
+    SIGN_IN_MAILS_TO_ADDRESS,
+)
+from sublet.mail.outbox import enqueue_to, lock_and_count_mails
 from sublet.mail.templates import render
 from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
-from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.sign_up import SIGN_IN_PATH
 from sublet.sign_up.use_code import takes_only_links
-
-NETWORK_PER_HOUR = 30
-"""The maximum number of codes that a network may request in an hour."""
-MAILS_PER_HOUR = 5
-"""The maximum number of codes that an address gets in an hour at the request of one network.
-`SIGN_IN_MAILS_PER_HOUR` is the limit of all.
-"""
-PAUSE = timedelta(minutes=1)
-"""The minimum time between two codes to the same address."""
-HOUR = timedelta(hours=1)
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
@@ -51,12 +46,12 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
         raise validation_failed(errors)
     count = lock_and_count_mails(tx, email)
     _limit_network(tx, network)
-    mailed = store.list_requests_for(tx, email, (SIGN_IN,), tx.now - HOUR)
+    mailed = store.list_requests_for(tx, email, (SIGN_IN,), CODES_OF_NETWORK_TO_ADDRESS.since(tx.now))
     of_network = [each for each in mailed if each.network == network]
     if (
-        (mailed and mailed[0].at > tx.now - PAUSE)
-        or len(of_network) >= MAILS_PER_HOUR
-        or count >= SIGN_IN_MAILS_PER_HOUR
+        (mailed and mailed[0].at > CODES_TO_ADDRESS.since(tx.now))
+        or len(of_network) >= CODES_OF_NETWORK_TO_ADDRESS.most
+        or count >= SIGN_IN_MAILS_TO_ADDRESS.most
     ):
         return
     user = find_user_by_email(tx, email)
@@ -88,12 +83,12 @@ def _limit_network(tx: Tx, network: str) -> None:
     if not network:
         return
     lock_text(tx, LockedKind.NETWORK, network)
-    count, _ = store.count_of_network(tx, network, (SIGN_IN,), tx.now - HOUR)
-    if count >= NETWORK_PER_HOUR:
-        raise RateLimited(
-            f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an "
-            "hour, or sign in with a passkey.",
-            retry_after_seconds=int(HOUR.total_seconds()),
+    limit = SIGN_IN_CODES_OF_NETWORK
+    count, _ = store.count_of_network(tx, network, (SIGN_IN,), limit.since(tx.now))
+    if count >= limit.most:
+        raise limit.refusal(
+            f"Your network requested more than {limit.most} sign-in codes within an hour. Wait an hour, or "
+            "sign in with a passkey."
         )
 
 

@@ -24,9 +24,6 @@ TRIES_MAX = 5
 """The number of wrong attempts after which a code is void. Five guesses are right with a chance of 1 in
 200,000. The link stays valid.
 """
-TRIES_PER_DAY_MAX = 20
-"""The number of wrong attempts at all codes of an address within 24 hours, after which only links work."""
-DAY = timedelta(days=1)
 CODE_DIGITS = 6
 
 

@@ -5,7 +5,6 @@ Addresses with and without an account get the same answer. Only the mail differs
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from disposable_email_domains import blocklist
 
@@ -20,8 +19,16 @@ from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
 from sublet.dns.names import ancestors
-from sublet.errors import Conflict, FieldError, RateLimited, validation_failed
-from sublet.mail.outbox import enqueue_to
+from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.limits import (
+    CODES_OF_NETWORK_TO_ADDRESS,
+    CODES_TO_ADDRESS,
+    MAILS_TO_ADDRESS,
+    SIGN_IN_MAILS_TO_ADDRESS,
+    SIGN_UPS_OF_NETWORK,
+    UNPROVEN_SIGN_UPS_OF_NETWORK,
+)
+from sublet.mail.outbox import enqueue_to, lock_and_count_mails
 from sublet.mail.templates import render
 from sublet.restrictions import SCOPES
 from sublet.sign_up import store
@@ -34,17 +41,9 @@ from sublet.sign_up.codes import (
     NewCode,
     new_code,
 )
-from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
 from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
-PROVEN_PER_HOUR = 30
-"""The maximum number of sign-ups from a network in an hour with a solved challenge."""
-UNPROVEN_PER_HOUR = 3
-"""The maximum number of sign-ups from a network in an hour without a solved challenge."""
-PAUSE = timedelta(minutes=1)
-"""The minimum time between two codes to the same address."""
-HOUR = timedelta(hours=1)
 CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
 """The pages that the links in mails open."""
 CODE_SENTENCE = (
@@ -101,12 +100,12 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     _limit_network(tx, request)
     user = find_user_by_email(tx, email)
     purpose, purposes = (SIGN_UP, PURPOSES) if user is None else (SIGN_IN, (SIGN_IN,))
-    mailed = store.list_requests_for(tx, email, purposes, tx.now - HOUR)
+    mailed = store.list_requests_for(tx, email, purposes, CODES_OF_NETWORK_TO_ADDRESS.since(tx.now))
     of_network = [each for each in mailed if each.network == request.network]
     if (
-        (mailed and mailed[0].at > tx.now - PAUSE)
-        or len(of_network) >= MAILS_PER_HOUR
-        or count >= (MAILS_PER_HOUR if user is None else SIGN_IN_MAILS_PER_HOUR)
+        (mailed and mailed[0].at > CODES_TO_ADDRESS.since(tx.now))
+        or len(of_network) >= CODES_OF_NETWORK_TO_ADDRESS.most
+        or count >= (MAILS_TO_ADDRESS if user is None else SIGN_IN_MAILS_TO_ADDRESS).most
     ):
         return
     new = new_code()
@@ -227,17 +226,17 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
         return
     lock_text(tx, LockedKind.NETWORK, request.network)
     # Codes to sign in count too: a limit on sign-ups alone would reveal which addresses have an account.
-    count, unproven = store.count_of_network(tx, request.network, (*PURPOSES, SIGN_IN), tx.now - HOUR)
-    if count >= PROVEN_PER_HOUR:
-        raise RateLimited(
-            f"More than {PROVEN_PER_HOUR} sign-ups came from your network within an hour. Wait an hour.",
-            retry_after_seconds=int(HOUR.total_seconds()),
+    limit, unproven_limit = SIGN_UPS_OF_NETWORK, UNPROVEN_SIGN_UPS_OF_NETWORK
+    purposes, since = (*PURPOSES, SIGN_IN), limit.since(tx.now)
+    count, unproven = store.count_of_network(tx, request.network, purposes, since)
+    if count >= limit.most:
+        raise limit.refusal(
+            f"More than {limit.most} sign-ups came from your network within an hour. Wait an hour."
         )
-    if request.solved is None and unproven >= UNPROVEN_PER_HOUR:
-        raise RateLimited(
-            f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network "
-            "within an hour. Solve a challenge from GET /auth/challenge, or wait an hour.",
-            retry_after_seconds=int(HOUR.total_seconds()),
+    if request.solved is None and unproven >= unproven_limit.most:
+        raise unproven_limit.refusal(
+            f"More than {unproven_limit.most} sign-ups without a solved challenge came from your network "
+            "within an hour. Solve a challenge from GET /auth/challenge, or wait an hour."
         )
 
 

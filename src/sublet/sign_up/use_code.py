@@ -7,10 +7,11 @@ from sublet.accounts.store import lock_user
 from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
 from sublet.db import Tx
+from sublet.limits import WRONG_CODES
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
 from sublet.sign_up import store
-from sublet.sign_up.codes import DAY, TRIES_MAX, TRIES_PER_DAY_MAX, MailedCode, matches_code
+from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
@@ -29,7 +30,7 @@ def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> Mailed
 
     Return None if the typed code is wrong, void, used or expired.
 
-    A wrong code is counted. After `TRIES_PER_DAY_MAX` wrong codes within 24 hours, all codes of the address
+    A wrong code is counted. After `WRONG_CODES`, all codes of the address
     are void, and the address gets a mail.
     """
     address, _ = check_email(email)
@@ -48,7 +49,7 @@ def takes_only_links(tx: Tx, address: str, purposes: Collection[str]) -> bool:
     """True if the codes of an address for these purposes are void, because too many wrong codes were entered
     within 24 hours.
     """
-    return store.count_tries_for(tx, address, purposes, tx.now - DAY) >= TRIES_PER_DAY_MAX
+    return store.count_tries_for(tx, address, purposes, WRONG_CODES.since(tx.now)) >= WRONG_CODES.most
 
 
 def is_expired(tx: Tx, found: MailedCode) -> bool:

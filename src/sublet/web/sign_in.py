@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote, urlencode
 from starlette.responses import Response
 
 from sublet.errors import RateLimited, ValidationFailed
-from sublet.sign_up.sign_up import PAUSE
+from sublet.limits import CODES_TO_ADDRESS
 from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
 
 START_PATH = "/names"
@@ -148,7 +148,8 @@ def _seconds_left(call: PageCall, sent_at: str = "") -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 10):
         return 0
     passed = call.shared.calls.context.db.now() - datetime.fromtimestamp(int(text), UTC)
-    return int((PAUSE - passed).total_seconds()) + 1 if timedelta(0) <= passed < PAUSE else 0
+    pause = CODES_TO_ADDRESS.within
+    return int((pause - passed).total_seconds()) + 1 if timedelta(0) <= passed < pause else 0
 
 
 def _local_path(asked: str) -> str:

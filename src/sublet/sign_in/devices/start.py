@@ -1,12 +1,12 @@
 """Store a program's request for a token (POST /auth/device; RFC 8628, section 3.1)."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from sublet.accounts.fields import check_text
 from sublet.accounts.tokens.issue import digest
 from sublet.db import LockedKind, Tx, lock_text
-from sublet.errors import RateLimited, validation_failed
+from sublet.errors import validation_failed
+from sublet.limits import PROGRAMS_OF_NETWORK
 from sublet.secret import Secret
 from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.devices.model import (
@@ -15,10 +15,6 @@ from sublet.sign_in.devices.model import (
     new_user_code,
     user_code_digest,
 )
-
-NETWORK_PER_HOUR = 30
-"""The maximum number of requests from a network in an hour."""
-HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +41,11 @@ def start_device(tx: Tx, name: str, address: str, network: str) -> StartedDevice
         raise validation_failed(errors)
     if network:
         lock_text(tx, LockedKind.NETWORK, network)
-    if network and device_store.count_of_network(tx, network, tx.now - HOUR) >= NETWORK_PER_HOUR:
-        raise RateLimited(
-            f"More than {NETWORK_PER_HOUR} programs requested a token from your network within an hour. "
-            "Wait an hour, or create a token in another way.",
-            retry_after_seconds=int(HOUR.total_seconds()),
+    limit = PROGRAMS_OF_NETWORK
+    if network and device_store.count_of_network(tx, network, limit.since(tx.now)) >= limit.most:
+        raise limit.refusal(
+            f"More than {limit.most} programs requested a token from your network within an hour. Wait an "
+            "hour, or create a token in another way."
         )
     device_code, user_code = new_device_code(), new_user_code()
     while device_store.has_user_code(tx, user_code_digest(user_code.reveal())):

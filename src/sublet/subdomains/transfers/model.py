@@ -1,4 +1,4 @@
-"""Transfers of names between users: the dataclass, the states and the limits."""
+"""Transfers of names between users: the dataclass and the states."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,11 +7,6 @@ PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED = "pending", "accepted", "declin
 STATES = (PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED)
 DIRECTIONS = ("sent", "received")
 VALID_FOR = timedelta(days=7)
-DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-PUSHES_PER_DAY = 50
-"""The maximum number of transfers that a user can start within 24 hours."""
-MAILS_PER_DAY = 5
-"""The maximum number of mails with offers to one address within 24 hours, from all users."""
 
 
 @dataclass(frozen=True, slots=True)

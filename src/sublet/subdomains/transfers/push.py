@@ -10,9 +10,14 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, RateLimited, TransferPending, validation_failed
-from sublet.mail.outbox import enqueue, enqueue_to
+from sublet.limits import (
+    MAILS_TO_ADDRESS,
+    TRANSFER_MAILS_OF_USER_TO_ADDRESS,
+    TRANSFER_MAILS_TO_ADDRESS,
+    TRANSFERS_OF_USER,
+)
+from sublet.mail.outbox import enqueue, enqueue_to, lock_and_count_mails
 from sublet.mail.templates import render
-from sublet.sign_up.mailbox_limit import MAILS_PER_HOUR, lock_and_count_mails
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
@@ -20,12 +25,8 @@ from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end
 from sublet.subdomains.transfers.find import Requester, lock_requester
 from sublet.subdomains.transfers.model import (
-    DAY,
     EXPIRED,
-    HOUR,
-    MAILS_PER_DAY,
     PENDING,
-    PUSHES_PER_DAY,
     VALID_FOR,
 )
 
@@ -117,11 +118,12 @@ def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
 
 
 def _refuse_over_pushes_per_day(tx: Tx, user: User) -> None:
-    times = store.list_transfer_start_times(tx, user.id, tx.now - DAY)
-    if len(times) >= PUSHES_PER_DAY:
-        wait = times[PUSHES_PER_DAY - 1] + DAY - tx.now
+    limit = TRANSFERS_OF_USER
+    times = store.list_transfer_start_times(tx, user.id, limit.since(tx.now))
+    if len(times) >= limit.most:
+        wait = times[limit.most - 1] + limit.within - tx.now
         raise RateLimited(
-            f"You started {PUSHES_PER_DAY} transfers within 24 hours. Wait for `Retry-After` seconds.",
+            f"You started {limit.most} transfers within 24 hours. Wait for `Retry-After` seconds.",
             retry_after_seconds=max(1, int(wait.total_seconds()) + 1),
         )
 
@@ -131,8 +133,10 @@ def _may_mail(tx: Tx, user: User, email: str) -> bool:
 
     Otherwise only GET /transfers shows the offer. The sender doesn't see the difference.
     """
-    if lock_and_count_mails(tx, email) >= MAILS_PER_HOUR:
+    if lock_and_count_mails(tx, email) >= MAILS_TO_ADDRESS.most:
         return False
-    if store.count_mailed(tx, email, tx.now - HOUR, from_user_id=user.id):
+    limit = TRANSFER_MAILS_OF_USER_TO_ADDRESS
+    if store.count_mailed(tx, email, limit.since(tx.now), from_user_id=user.id) >= limit.most:
         return False
-    return store.count_mailed(tx, email, tx.now - DAY) < MAILS_PER_DAY
+    limit = TRANSFER_MAILS_TO_ADDRESS
+    return store.count_mailed(tx, email, limit.since(tx.now)) < limit.most
