@@ -124,8 +124,8 @@ def test_stores_filter_by_the_holder_and_not_by_the_person_who_acts() -> None:
     people = {
         "audit.py",
         "accounts/find.py",
-        "accounts/tokens/own.py",  # whose session it is
-        "sign_in/devices/decide.py",  # the program gets a token of this person
+        "accounts/tokens/tokens.py",  # whose session it is
+        "sign_in/devices/device.py",  # the program gets a token of this person
         "sign_in/change_account.py",  # the codes for a person's new address
         "subdomains/transfers/find.py",  # to whose address a name is offered
         "organizations/find.py",  # a member's organizations

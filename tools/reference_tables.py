@@ -18,7 +18,7 @@ import typer
 from sublet.cli.main import app
 from sublet.cli.zone_advice import ADVICE_BY_CAUSE, ADVICE_BY_SYMPTOM
 from sublet.config import DESCRIPTIONS, Settings
-from sublet.operations.gates import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
+from sublet.operations.operation import ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.zone_answers import ANSWER_CAUSES
 from sublet.surfaces import OPERATIONS

@@ -3,7 +3,7 @@
 Restrictions are enforced in these files: scopes and networks in `http/calls.py`; expiry in
 `accounts/tokens/issue.py`; names and platform domains in `subdomains/find.py`, `subdomains/naming.py` and the
 stores; owners of records in `subdomains/records/change.py` and `dyndns.py` there; daily credits in
-`subdomains/charge.py`; all of them in `accounts/tokens/own.py` for requests about tokens.
+`subdomains/charge.py`; all of them in `accounts/tokens/tokens.py` for requests about tokens.
 """
 
 import re

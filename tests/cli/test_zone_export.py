@@ -21,14 +21,12 @@ from sublet.dns.names import is_at_or_below
 from sublet.dns.query import read_query
 from sublet.dns.types import DsRecord, GlueEntry, Record
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.platform_domains.platform_domain import add_platform_domain, find_platform_domain
 from sublet.primaries.update import fence_name
 from sublet.subdomains.delete import delete
-from sublet.subdomains.export_zone import export_zone
 from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.suspend import suspend
-from sublet.subdomains.view_zone import view_zones
+from sublet.subdomains.view_zone import export_zone, view_zones
 from support.operator_registry import empty_registry, small_registry
 from support.programs import find_program
 from support.registry import OPERATOR, Registry

@@ -14,7 +14,7 @@ from sublet.accounts.users import add_user
 from sublet.db import Tx
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from sublet.organizations.invitations import opens_accounts
 from support.answer_times import compare_times
 from support.browsers import signed_in

@@ -18,7 +18,7 @@ from sublet.accounts.users import add_user
 from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from sublet.sign_up.store import mailed_codes
 from support.answer_times import compare_times
 from support.authenticator import Authenticator

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from sqlalchemy import select
 
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.chromium import AUTHENTICATOR
 from support.programs import find_program
 from support.running_service import RunningService

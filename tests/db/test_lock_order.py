@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts import store as account_store
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
@@ -20,10 +20,9 @@ from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
 from sublet.organizations.find import lock_as_owner
 from sublet.organizations.invitations import accept_invitation, invite_member, revoke_invitation
-from sublet.organizations.members import remove_member, set_role_as_operator
-from sublet.organizations.organization import rename_organization
+from sublet.organizations.organization import remove_member, rename_organization, set_role_as_operator
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.primaries.publisher_transactions import (
     Result,
     begin_publication,
@@ -35,7 +34,7 @@ from sublet.primaries.publisher_transactions import (
 from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_user import delete_own_user, delete_user
 from sublet.sign_in.codes import request_code
-from sublet.sign_in.devices.start import start_device
+from sublet.sign_in.devices.device import start_device
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
 from sublet.sign_in.passkeys import remove_passkey
 from sublet.sign_in.store import list_passkeys
@@ -88,12 +87,12 @@ def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine])
     interleave(
         registry,
         engine,
-        lambda tx: zone_state_store.update_zone_state(tx, domain_id, problem=FAULT[0]),
+        lambda tx: zone_store.update_zone_state(tx, domain_id, problem=FAULT[0]),
         lambda tx: retry(tx, registry.actor(), SHOP),
         lambda tx: record_zone_fault(tx, domain_id, batch.items, *FAULT),
     )
     assert registry.subdomain(held.id).attempts == 0, "the retry came after the fault"
-    assert registry.read(zone_state_store.find_zone_state, domain_id).next_attempt_at is None
+    assert registry.read(zone_store.find_zone_state, domain_id).next_attempt_at is None
 
 
 def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Registry, Engine]) -> None:
@@ -102,11 +101,11 @@ def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Regist
     interleave(
         registry,
         engine,
-        lambda tx: zone_state_store.update_zone_state(tx, domain_id, seen_at=registry.now),
-        lambda tx: zone_state_store.update_zone_state(tx, domain_id, watch_problem="refused"),
+        lambda tx: zone_store.update_zone_state(tx, domain_id, seen_at=registry.now),
+        lambda tx: zone_store.update_zone_state(tx, domain_id, watch_problem="refused"),
         lambda _: None,
     )
-    state = registry.read(zone_state_store.find_zone_state, domain_id)
+    state = registry.read(zone_store.find_zone_state, domain_id)
     assert (state.seen_at, state.watch_problem) == (registry.now, "refused")
 
 

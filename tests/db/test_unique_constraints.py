@@ -21,7 +21,7 @@ from sqlalchemy import func, select
 
 from sublet.accounts.store import users
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from sublet.sign_up.proof_of_work import new_challenge
 from sublet.sign_up.store import find_signing_key
 from support.at_once import Request, send_at_once

@@ -19,16 +19,15 @@ from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
 from sublet.errors import DeviceNotFound, ValidationFailed
 from sublet.health.brake import record_impairment
-from sublet.health.claims import claim_addresses
 from sublet.health.due_checks import record_check
 from sublet.health.model import HEALTHY, Report
+from sublet.health.query_limits import claim_addresses
 from sublet.mail import store as mail_store
 from sublet.mail.operator_notices import mail_notices, notify_operator
 from sublet.processes.leases import PUBLISH_FOR, take_lease
 from sublet.sign_in.devices import store as device_store
-from sublet.sign_in.devices.decide import allow_device
+from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.sign_in.devices.model import VALID_FOR
-from sublet.sign_in.devices.start import start_device
 from sublet.sign_in.model import IdentifiedUser
 from sublet.sign_in.sessions import open_session
 from sublet.subdomains.edit_zone_settings import edit_zone_settings

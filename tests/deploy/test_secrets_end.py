@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 
 from sublet.db import Tx
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from sublet.schema import metadata
 from support.console_client import ConsoleClient, Shown
 from support.nginx import NAME, Proxy, nginx

@@ -24,9 +24,8 @@ from sublet.dns.names import ancestors
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import Record, RecordSetInput, ZoneView
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.subdomains.export_zone import export_zone
-from sublet.subdomains.view_zone import view_zones
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.subdomains.view_zone import export_zone, view_zones
 from support.in_memory_zone import DS_TEXT
 from support.plain_name_servers import plain_name_servers
 from support.registry import Registry

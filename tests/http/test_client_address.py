@@ -2,7 +2,7 @@
 
 import pytest
 
-from sublet.operations.client_address import (
+from sublet.operations.client import (
     address_key,
     find_client_address,
     network_key,

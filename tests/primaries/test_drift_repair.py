@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from sublet.doctor.notices import list_notices
-from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.zone_state_store import ZoneState
-from sublet.platform_domains.zone_store import find_apex_dnskeys
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.platform_domains.zone_store import ZoneState, find_apex_dnskeys
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService
@@ -58,7 +57,7 @@ def on_knot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 
 
 def zone_state(service: RunningService) -> ZoneState:
-    return service.read(lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+    return service.read(lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
 
 
 def checked_and_right(on: ServiceOn) -> bool:

@@ -16,8 +16,8 @@ from sqlalchemy import func, select
 from long.primaries.fence import impatient_service, old_against_new, register_names
 from sublet.db import Tx
 from sublet.dns.types import Primary
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.zone_state_store import ZoneState, find_zone_state, zone_updates
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.platform_domains.zone_store import ZoneState, find_zone_state, zone_updates
 from sublet.primaries import update as update_module
 from sublet.primaries.primary import send_update
 from sublet.primaries.publisher_transactions import Result

@@ -9,7 +9,7 @@ import dns.update
 import pytest
 
 from sublet.db import Tx
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import primary_zone
 from sublet.primaries import store as publish_store
 from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES

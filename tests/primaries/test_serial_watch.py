@@ -10,7 +10,7 @@ import structlog
 
 from sublet.dns.serial import SerialUnknown, query_serial
 from sublet.dns.types import Primary, Secondary
-from sublet.mail.operator_notice_store import lock_waiting
+from sublet.mail.store import lock_waiting
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.serial_watch import FOLLOW_SECONDS, NOTICE_SECONDS, SerialWatch, Standing
 from support.name_servers import NameServerProcess, primary, secondary

@@ -6,7 +6,7 @@ import pytest
 
 from sublet.dns.types import Record
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import store as publish_store
 from support.name_servers import KINDS
 from support.serve_process import wait_until

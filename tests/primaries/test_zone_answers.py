@@ -20,7 +20,7 @@ from sublet.dns.parent_servers import ParentServer
 from sublet.dns.served_waiter import ServedWaiter
 from sublet.dns.types import Record, Secondary
 from sublet.health import query_limits
-from sublet.mail.operator_notice_store import operator_notices
+from sublet.mail.store import operator_notices
 from sublet.primaries import answer_check
 from sublet.primaries.answer_check import AnswerCheck, AnswerWatch
 from sublet.primaries.zone_answers import ANSWER_CAUSES

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from sublet.cli import zone_probe
 from sublet.cli.main import app
 from sublet.dns.types import Secondary
-from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, secondary
@@ -253,7 +253,7 @@ def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) 
 
         def found_rebuilt(tx: Any) -> None:
             domain_id = find_platform_domain(tx, ZONE).id
-            zone_state_store.update_zone_state(tx, domain_id, rebuilt_at=tx.now)
+            zone_store.update_zone_state(tx, domain_id, rebuilt_at=tx.now)
 
         service.write(found_rebuilt)  # as the worker does before it compares a zone that was changed by hand
         assert status() == (["fence"], "moved")
@@ -261,7 +261,7 @@ def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) 
 
 def test_the_findings_of_the_last_check(site: Site) -> None:
     def found(tx: Any) -> None:
-        zone_state_store.update_zone_state(
+        zone_store.update_zone_state(
             tx,
             find_platform_domain(tx, ZONE).id,
             checked_at=tx.now,
@@ -273,7 +273,7 @@ def test_the_findings_of_the_last_check(site: Site) -> None:
 
     def last_checked_serial() -> int | None:
         state = site.on.service.read(
-            lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id)
+            lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id)
         )
         return state.checked_serial
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sublet.dns.names import parse_label
-from sublet.platform_domains.label_patterns import is_blocked, parse_pattern
+from sublet.platform_domains.labels import is_blocked, parse_pattern
 
 MEANT = [
     ("*paypal*", "paypal", True),

@@ -5,8 +5,14 @@ import pytest
 from msgspec import structs
 
 from sublet.platform_domains.labels import MODES_BY_CLASS, classify
-from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, PlatformDomain, default_settings
-from sublet.platform_domains.visibility import is_visible
+from sublet.platform_domains.model import (
+    LABEL_CLASSES,
+    MODES,
+    Label,
+    PlatformDomain,
+    default_settings,
+    is_visible,
+)
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DOMAIN = PlatformDomain(

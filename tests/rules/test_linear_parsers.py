@@ -40,12 +40,17 @@ from sublet.http.read_body import check_media_type, is_declared_as, parse_object
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.request_log import quoted
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
-from sublet.operations.client import is_from_site
-from sublet.operations.client_address import address_key, find_client_address, parse_trusted_proxies
+from sublet.operations.client import (
+    COOKIE,
+    address_key,
+    find_client_address,
+    is_from_site,
+    parse_trusted_proxies,
+    read_cookie,
+)
 from sublet.operations.idempotency import fingerprint
-from sublet.operations.session_cookie import COOKIE, read_cookie
 from sublet.operations.shapes import NoBody
-from sublet.platform_domains.label_patterns import parse_pattern
+from sublet.platform_domains.labels import parse_pattern
 from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets

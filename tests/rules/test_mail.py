@@ -7,11 +7,20 @@ from email.policy import default
 
 import pytest
 
-from sublet.accounts.mailbox import InvalidAddress
-from sublet.mail.compose import compose, html_of, message_id, one_line
-from sublet.mail.letter import CHARACTERS_MAX, letter, quote_lines, quoted, without_links
+from sublet.accounts.fields import InvalidAddress
+from sublet.mail.letter import (
+    CHARACTERS_MAX,
+    compose,
+    html_of,
+    letter,
+    message_id,
+    one_line,
+    quote_lines,
+    quoted,
+    without_links,
+)
 from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up, with_link
-from sublet.mail.operator_mail import KINDS, NOTICES_MAX, Notice, write_operator_mail
+from sublet.mail.operator_notices import KINDS, NOTICES_MAX, Notice, write_operator_mail
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 

@@ -2,8 +2,13 @@
 
 import pytest
 
-from sublet.accounts.fields import check_email, normalise_email
-from sublet.accounts.mailbox import EMAIL_LENGTH_MAX, InvalidAddress, canonical_address
+from sublet.accounts.fields import (
+    EMAIL_LENGTH_MAX,
+    InvalidAddress,
+    canonical_address,
+    check_email,
+    normalise_email,
+)
 from sublet.dns.names import parse_host_name
 
 ME = "me@inbox.example"

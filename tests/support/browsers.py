@@ -12,7 +12,7 @@ import httpx
 from sublet.accounts.sessions import MAIL
 from sublet.accounts.store import find_user_by_email
 from sublet.db import Tx
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser as Client
 from sublet.sign_in.model import IdentifiedUser, SignedIn

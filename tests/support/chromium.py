@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
 
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.programs import find_program
 from support.running_service import RunningService
 

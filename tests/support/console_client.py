@@ -10,7 +10,7 @@ import httpx
 from sqlalchemy import select
 
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.browsers import signed_in
 from support.running_service import RunningService
 

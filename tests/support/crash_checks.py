@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.doctor.names import stream_all
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries.store import count_waiting
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import desired_records

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.platform_domains.zone_store import ZoneState
 from sublet.primaries.judgement import SENTENCES
 from support.name_servers import NameServerProcess
 from support.running_service import Registrant
@@ -23,7 +23,7 @@ _NUMBERS = itertools.count(1)
 
 
 def state(on: ServiceOn) -> ZoneState:
-    return on.service.read(lambda tx: zone_state_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+    return on.service.read(lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
 
 
 def register(on: ServiceOn, who: Registrant, name: str = "", *, nameservers: int = 1) -> str:

@@ -7,12 +7,11 @@ from sqlalchemy import select
 from sublet.accounts import membership_store, store
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.model import Registrant
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.audit import Actor
 from sublet.mail.store import mails
 from sublet.organizations.invitations import Accepted, accept_invitation
-from sublet.organizations.members import set_role_as_operator
-from sublet.organizations.organization import create_organization
+from sublet.organizations.organization import create_organization, set_role_as_operator
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sublet.accounts.model import Token
-from sublet.accounts.tokens.change import change_token
 from sublet.accounts.tokens.issue import revoke_token
+from sublet.accounts.tokens.tokens import change_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import AccountSuspended, Conflict, TokenNotFound, ValidationFailed
 from support.acting_tokens import acting, issue, stored

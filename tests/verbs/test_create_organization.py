@@ -2,7 +2,7 @@
 
 import re
 
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
 from sublet.credits.entries import grant_credits

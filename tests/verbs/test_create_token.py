@@ -7,9 +7,15 @@ import pytest
 
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.model import Token
-from sublet.accounts.tokens.create import LIFE_DEFAULT, LIVE_TOKENS_MAX, OWN_LIFE_MAX, create_token
 from sublet.accounts.tokens.issue import revoke_token
-from sublet.accounts.tokens.own import find_acting_credential, list_own_tokens
+from sublet.accounts.tokens.tokens import (
+    LIFE_DEFAULT,
+    LIVE_TOKENS_MAX,
+    OWN_LIFE_MAX,
+    create_token,
+    find_acting_credential,
+    list_own_tokens,
+)
 from sublet.accounts.users import suspend_user
 from sublet.errors import AccountSuspended, Conflict, TokenRevoked, ValidationFailed
 from sublet.restrictions import Restrictions

@@ -4,7 +4,7 @@ databases.
 
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.accounts.users import suspend_user
 from sublet.credits.entries import grant_credits
 from sublet.errors import (

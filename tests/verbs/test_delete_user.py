@@ -35,8 +35,7 @@ from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
-from sublet.sign_in.devices.decide import allow_device
-from sublet.sign_in.devices.start import start_device
+from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore

@@ -13,7 +13,6 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation, RecordSetInput
 from sublet.health import store
 from sublet.health.checker import Checker
-from sublet.health.claims import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.health.due_checks import (
     claim_due,
     postpone_check,
@@ -23,6 +22,7 @@ from sublet.health.due_checks import (
 )
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
+from sublet.health.query_limits import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.mail.store import list_mails
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers

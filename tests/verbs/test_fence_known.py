@@ -7,7 +7,7 @@ import pytest
 from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains import zone_store
 from sublet.primaries import store as publish_store
 from sublet.primaries.publisher_transactions import (
     Batch,
@@ -65,7 +65,7 @@ def test_a_late_record_of_a_slow_publisher_does_not_move_the_fence_back(on_prima
     quick = _begin(on_primary)
     _record(on_primary, quick)
     _record(on_primary, slow)
-    state = on_primary.read(zone_state_store.find_zone_state, on_primary.domains[ZONE])
+    state = on_primary.read(zone_store.find_zone_state, on_primary.domains[ZONE])
     assert (state.fence, state.rebuilt_at) == (quick.next_fence, None)
 
 
@@ -77,7 +77,7 @@ def test_a_fence_read_before_another_publisher_continued_is_ignored(on_primary: 
     quick = _begin(on_primary)
     _record(on_primary, quick)
     assert _settle(on_primary, slow.fence, first.next_fence) == "moved"
-    state = on_primary.read(zone_state_store.find_zone_state, on_primary.domains[ZONE])
+    state = on_primary.read(zone_store.find_zone_state, on_primary.domains[ZONE])
     assert (state.fence, state.rebuilt_at) == (quick.next_fence, None)
 
 

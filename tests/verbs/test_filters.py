@@ -10,15 +10,14 @@ from sqlalchemy import insert, select
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
 from sublet.ids import Position
-from sublet.platform_domains.grants import grant_platform_domain
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import PlatformDomain, is_visible
+from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.platform_domains.store import (
     granted_platform_domain_ids,
     list_platform_domains,
     list_visible,
     platform_domains,
 )
-from sublet.platform_domains.visibility import is_visible
 from sublet.subdomains.lifecycle import derive_status, is_restorable, renewal_available
 from sublet.subdomains.list_store import list_all, list_own
 from sublet.subdomains.model import STATUSES, ShownSubdomain, Subdomain, SubdomainFilter

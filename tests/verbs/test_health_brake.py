@@ -7,10 +7,10 @@ import pytest
 from sublet import audit
 from sublet.doctor.notices import list_notices
 from sublet.errors import Conflict
-from sublet.health import brake, brake_store, store
+from sublet.health import brake, store
+from sublet.health.brake import undelegate
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Health, Level, Report
-from sublet.health.undelegate import undelegate
 from sublet.mail.store import list_mails
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from support.registry import OPERATOR, Registry
@@ -93,13 +93,13 @@ def test_breakages_within_a_tenth_of_many_names_are_plausible(registry: Registry
             record(registry, each, BROKEN)
         registry.advance(minutes=10)
     assert states(registry)[BROKEN] == 8
-    assert registry.read(brake_store.find_brake).stopped_at is not None
+    assert registry.read(store.find_brake).stopped_at is not None
 
 
 def test_too_many_removals_stop(registry: Registry) -> None:
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": 1})
     names = register(registry, NAMES_MAX + 2)
-    registry.write(lambda tx: brake_store.update_brake(tx, resumed_at=tx.now))
+    registry.write(lambda tx: store.update_brake(tx, resumed_at=tx.now))
     for each in names:
         record(registry, each, BROKEN)
     for hours in (3, 9):
@@ -109,7 +109,7 @@ def test_too_many_removals_stop(registry: Registry) -> None:
     registry.advance(days=1)
     removed = [registry.write(undelegate, each, 1) for each in names]
     assert removed == [True] * NAMES_MAX + [False] * 2
-    assert "leave the DNS" in (registry.read(brake_store.find_brake).stopped_reason or "")
+    assert "leave the DNS" in (registry.read(store.find_brake).stopped_reason or "")
 
 
 def test_no_name_becomes_broken_while_a_worker_can_not_check(registry: Registry) -> None:

@@ -23,7 +23,7 @@ from sublet.organizations.invitations import (
     invite_member,
     revoke_invitation,
 )
-from sublet.organizations.members import remove_member
+from sublet.organizations.organization import remove_member
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up.codes import MailedCode

@@ -5,8 +5,7 @@ import pytest
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.label_patterns import PATTERNS_MAX, block_labels, unblock_labels
-from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.labels import PATTERNS_MAX, block_labels, set_label, unblock_labels
 from sublet.subdomains.matching_names import list_matching
 from support.registry import OPERATOR, Registry
 

@@ -32,8 +32,8 @@ from sublet.errors import (
 )
 from sublet.limits import TRANSFERS_OF_USER
 from sublet.mail.store import list_mails
-from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.registry.delete_user import delete_user
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete

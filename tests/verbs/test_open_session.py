@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.session_store import sessions, touch_sessions
 from sublet.accounts.store import Use
-from sublet.accounts.tokens.create import LIFE_DEFAULT, create_token
+from sublet.accounts.tokens.tokens import LIFE_DEFAULT, create_token
 from sublet.accounts.users import UserEdit, edit_user, suspend_user
 from sublet.audit import ActivityFilter
 from sublet.doctor.running import check_sweep

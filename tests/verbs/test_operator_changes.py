@@ -6,10 +6,14 @@ import pytest
 
 from sublet.dns.types import Record
 from sublet.errors import PlatformDomainNotFound, SubdomainUnavailable
-from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
+from sublet.platform_domains.platform_domain import (
+    add_platform_domain,
+    edit_platform_domain,
+    grant_platform_domain,
+    revoke_platform_domain,
+)
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.store import list_unreleased_names
 from support.operator_registry import Registry, small_registry

@@ -10,10 +10,16 @@ from sublet.db import Tx
 from sublet.mail import store
 from sublet.mail.letter import Message
 from sublet.mail.model import ATTEMPTS_BEFORE_NOTICE, GIVEN_UP_AFTER, Failure, Mail
-from sublet.mail.operator_mail import ERASED, EVERY, NOTICES_MAX
-from sublet.mail.operator_notice_store import operator_notices
-from sublet.mail.operator_notices import is_operator_mail_due, mail_notices, notify_operator
+from sublet.mail.operator_notices import (
+    ERASED,
+    EVERY,
+    NOTICES_MAX,
+    is_operator_mail_due,
+    mail_notices,
+    notify_operator,
+)
 from sublet.mail.outbox import claim, enqueue_to, record_delivery
+from sublet.mail.store import operator_notices
 from sublet.primaries.publisher_transactions import record_zone_fault
 from sublet.registry.delete_user import delete_user
 from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep

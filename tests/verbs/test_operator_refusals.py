@@ -21,10 +21,14 @@ from sublet.credits.entries import (
 )
 from sublet.credits.packages import add_package, retire_package
 from sublet.errors import Conflict, NotFound, Refusal, ValidationFailed
-from sublet.platform_domains.grants import grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
+from sublet.platform_domains.platform_domain import (
+    add_platform_domain,
+    edit_platform_domain,
+    grant_platform_domain,
+    revoke_platform_domain,
+)
 from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_unreleased_names

@@ -22,9 +22,14 @@ from sublet.errors import (
 )
 from sublet.limits import PROGRAMS_OF_NETWORK
 from sublet.registry.delete_user import delete_user
-from sublet.sign_in.devices.decide import allow_device, find_device, refuse_device
-from sublet.sign_in.devices.poll import poll_device
-from sublet.sign_in.devices.start import StartedDevice, start_device
+from sublet.sign_in.devices.device import (
+    StartedDevice,
+    allow_device,
+    find_device,
+    poll_device,
+    refuse_device,
+    start_device,
+)
 from sublet.sign_in.devices.store import device_requests
 from support.registry import OPERATOR, Registry
 from support.signing_in import URL, session_actor, sign_in, texts_to

@@ -34,10 +34,9 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import withdraw_offer
-from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.platform_domains.platform_domain import edit_platform_domain, grant_platform_domain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import OperatorPermission, Register, Registered

@@ -5,7 +5,7 @@ import pytest
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.platform_domains.zone_store import is_zone_signed
 from sublet.primaries.check_zone import check_zone
 from sublet.primaries.repair_zone import begin_repair
 from sublet.subdomains.model import Subdomain

@@ -3,7 +3,7 @@
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user
 from sublet.errors import (
     AccountSuspended,
@@ -12,7 +12,7 @@ from sublet.errors import (
     OrganizationNotFound,
     TokenRevoked,
 )
-from sublet.organizations.members import remove_member
+from sublet.organizations.organization import remove_member
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.restrictions import SCOPES

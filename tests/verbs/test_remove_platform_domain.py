@@ -9,10 +9,12 @@ from sublet.dns.types import Record, Secondary
 from sublet.errors import Conflict, NotFound, PlatformDomainNotFound
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.label_patterns import block_labels
-from sublet.platform_domains.labels import set_label
-from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
+from sublet.platform_domains.labels import block_labels, set_label
+from sublet.platform_domains.platform_domain import (
+    add_platform_domain,
+    edit_platform_domain,
+    find_platform_domain,
+)
 from sublet.subdomains.delete import delete
 from sublet.subdomains.end_platform_domain import remove_platform_domain
 from sublet.subdomains.find import find_for_operator

@@ -4,9 +4,8 @@ import json
 
 from sqlalchemy import select
 
-from sublet.accounts.tokens.create import create_token
 from sublet.accounts.tokens.issue import issue_token, new_token
-from sublet.accounts.tokens.rotate import rotate_token
+from sublet.accounts.tokens.tokens import create_token, rotate_token
 from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.registry.revoke_leaked import LeakReport, revoke_leaked

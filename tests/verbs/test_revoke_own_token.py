@@ -1,6 +1,6 @@
 """Revoking a token with itself or with another token; on both databases."""
 
-from sublet.accounts.tokens.revoke_own import revoke_own_token
+from sublet.accounts.tokens.tokens import revoke_own_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import AccountSuspended, TokenNotFound, TokenRevoked
 from support.acting_tokens import acting, issue

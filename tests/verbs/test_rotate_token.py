@@ -4,7 +4,7 @@ import pytest
 
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.tokens.issue import issue_token, revoke_token
-from sublet.accounts.tokens.rotate import rotate_token
+from sublet.accounts.tokens.tokens import rotate_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import AccountSuspended, Conflict, TokenInvalid, TokenNotFound, ValidationFailed
 from sublet.secret import Secret

@@ -2,7 +2,7 @@
 
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.roles import ROLES, SCOPES_OF
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.accounts.users import suspend_user
 from sublet.errors import (
     AccountSuspended,
@@ -12,7 +12,7 @@ from sublet.errors import (
     OrganizationNotFound,
     ValidationFailed,
 )
-from sublet.organizations.members import set_role, set_role_as_operator
+from sublet.organizations.organization import set_role, set_role_as_operator
 from sublet.registry.delete_user import delete_user
 from sublet.restrictions import SCOPES
 from support.acting_tokens import acting, issue

@@ -5,7 +5,7 @@ databases.
 import pytest
 
 from sublet.accounts.set_reminders import set_reminders
-from sublet.accounts.tokens.create import create_token
+from sublet.accounts.tokens.tokens import create_token
 from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.credits.store import list_own_entries

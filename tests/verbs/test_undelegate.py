@@ -9,9 +9,9 @@ from sublet.accounts.set_reminders import set_reminders
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.health import store
+from sublet.health.brake import undelegate
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
-from sublet.health.undelegate import undelegate
 from sublet.health.view_health import view_health
 from sublet.mail.store import list_mails
 from sublet.subdomains.edit_zone_settings import edit_zone_settings

@@ -11,10 +11,9 @@ from sublet.db import Tx
 from sublet.dns.types import Record, RecordSet
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.delete import delete
-from sublet.subdomains.export_zone import export_zone
-from sublet.subdomains.view_zone import serial_of
+from sublet.subdomains.view_zone import export_zone, serial_of
 from sublet.subdomains.zone_records import list_zone_record_sets, remove_zone_record, set_zone_record
 from support.registry import OPERATOR, Registry
 

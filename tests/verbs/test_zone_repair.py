@@ -12,9 +12,9 @@ from sublet.dns.types import Record
 from sublet.doctor.running import check_watch
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains.zone_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
 from sublet.primaries.publisher_transactions import (
@@ -79,12 +79,12 @@ def _shop(ns: str = "ns1.example.org") -> Record:
 
 
 def _state(registry: Registry) -> ZoneState:
-    return registry.read(zone_state_store.find_zone_state, registry.domains[ZONE])
+    return registry.read(zone_store.find_zone_state, registry.domains[ZONE])
 
 
 def _store(registry: Registry, **values: object) -> None:
     domain_id = registry.domains[ZONE]
-    registry.write(lambda tx: zone_state_store.update_zone_state(tx, domain_id, **values))
+    registry.write(lambda tx: zone_store.update_zone_state(tx, domain_id, **values))
 
 
 def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str | None:

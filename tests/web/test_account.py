@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from sublet.mail.store import mails
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.console_client import ConsoleClient, console
 from support.running_service import RunningService
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.operations.session_cookie import COOKIE
+from sublet.operations.client import COOKIE
 from support.console_client import console, newest_mail
 from support.running_service import RunningService, registry_address, running_service
 

@@ -21,8 +21,7 @@ from sublet.mail.letter import Message
 from sublet.mail.mailer import Mailer
 from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
-from sublet.mail.smtp import SmtpTransport
-from sublet.mail.transport import LogTransport
+from sublet.mail.smtp import LogTransport, SmtpTransport
 from sublet.primaries.zone_notices import notify_of_zone_problem
 from sublet.subdomains.sweep.brake import stop_sweep
 from sublet.tickets.model import TicketRequest

@@ -15,7 +15,7 @@ import structlog
 
 from sublet.db import open_database, utc_now
 from sublet.dns.types import Primary, TsigKey
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.primaries.check_process import CheckRequest
 from sublet.primaries.drift_repair import DriftRepair
 from sublet.primaries.primary import PrimaryFault
@@ -151,7 +151,7 @@ def test_only_the_holder_of_the_lease_checks_a_zone(registry: Registry) -> None:
 
     def look(who: DriftRepair) -> str | None:
         registry.run(who._watch(domain_id, "example.test", "main"))
-        return registry.read(zone_state_store.find_zone_state, domain_id).watch_problem_detail
+        return registry.read(zone_store.find_zone_state, domain_id).watch_problem_detail
 
     assert look(one) == look(other) == "a has no main"
     assert asked == ["a"]

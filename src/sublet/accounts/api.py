@@ -28,9 +28,8 @@ from sublet.errors import (
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations
+from sublet.operations.operation import API, Operations, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NEXT_YEAR,

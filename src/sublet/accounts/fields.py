@@ -1,8 +1,80 @@
-"""Check the fields of an account: e-mail address, name, reason, free quota (rules; no SQL)."""
+"""Check the texts and the e-mail address of an account (rules; no SQL)."""
 
-from sublet.accounts.mailbox import InvalidAddress, canonical_address
-from sublet.dns.names import shown
+import unicodedata
+
+from sublet.dns.names import InvalidName, map_text, parse_host_name, parse_label, shown
 from sublet.errors import FieldError
+
+EMAIL_LENGTH_MAX = 254
+"""A path has at most 256 octets, including two angle brackets (RFC 5321, section 4.5.3.1.3)."""
+LOCAL_PART_LENGTH_MAX = 64
+_TOO_LONG = (
+    f"An e-mail address has at most {EMAIL_LENGTH_MAX} characters, {LOCAL_PART_LENGTH_MAX} before the @. "
+    "Give a shorter address."
+)
+
+
+class InvalidAddress(ValueError):  # noqa: N818 - named like `InvalidName`
+    """The text is not an e-mail address; `str()` is a message for users."""
+
+
+def canonical_address(text: str) -> str:
+    r"""Return an address in the form in which it is stored, compared, limited and given to the SMTP server.
+
+    The domain is in A-labels after the mapping of UTS 46, without the final dot (`parse_host_name`). The part
+    before the `@` is in lower case and in Unicode's form NFC (RFC 6532, section 3.1). Surrounding spaces are
+    removed. Dots and tags (`+shop`) before the `@` are kept, because they distinguish mailboxes at some
+    providers.
+
+    Not checked: that the address receives mail. Quoted local parts are refused.
+
+    Raises:
+        InvalidAddress: no `@`, or several; an unprintable character, a space or one of `"(),:;<>[\]` before
+            the `@`; a domain that is not a host name; more than 254 characters, or 64 before the `@`.
+    """
+    local, at, domain = text.strip().rpartition("@")
+    if not at or not local or "@" in local:
+        raise InvalidAddress(
+            f"`{shown(text)}` is not an e-mail address. Give an address such as name@example.net."
+        )
+    if len(local) > EMAIL_LENGTH_MAX:  # checked before the normalization, whose work grows with the length
+        raise InvalidAddress(_TOO_LONG)
+    local = unicodedata.normalize("NFC", local.lower())
+    if not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
+        raise InvalidAddress(
+            f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. "
+            "Remove it."
+        )
+    try:
+        address = f"{local}@{parse_host_name(domain)}"
+    except InvalidName as error:
+        raise InvalidAddress(str(error)) from error
+    if len(address) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
+        raise InvalidAddress(_TOO_LONG)
+    return address
+
+
+def canonical_part(text: str) -> str:
+    """Return a part of an address in the form of stored addresses, to search for it: whole labels after the
+    `@` in A-labels, without a final dot.
+
+    A text without an `@` counts as a part of the domain if it can be one. Any other text is returned in lower
+    case.
+    """
+    local, at, domain = text.strip().lower().rpartition("@")
+    try:
+        labels = map_text(domain).rstrip(".").split(".")
+    except InvalidName:
+        return text.strip().lower()
+    return unicodedata.normalize("NFC", local) + at + ".".join(map(_canonical_label, labels))
+
+
+def _canonical_label(text: str) -> str:
+    try:
+        return parse_label(text)
+    except InvalidName:
+        return text
+
 
 NAME_LENGTH_MAX = 200
 REASON_LENGTH_MAX = 500

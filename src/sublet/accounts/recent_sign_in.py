@@ -13,7 +13,7 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
 
     Requests with a token pass.
 
-    Called before the body of a sensitive operation is read (`operations/gates.py`), and by the verbs that
+    Called before the body of a sensitive operation is read (`operations/operation.py`), and by the verbs that
     charge credits, which know the price. With `any_method`, which recoveries use, a sign-in by mail is enough
     even if the user has passkeys.
 

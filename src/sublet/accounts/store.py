@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.accounts.mailbox import canonical_part
+from sublet.accounts.fields import canonical_part
 from sublet.accounts.model import Member, Organization, Registrant, Token, User
 from sublet.db import Prepared, Query, Tx, insert_into
 from sublet.ids import Position

@@ -12,9 +12,8 @@ from sublet.db import Tx
 from sublet.errors import AccountSuspended, PreconditionFailed, SubdomainNotFound, SubdomainSuspended
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.gates import not_sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations, Refusals
+from sublet.operations.operation import API, Operations, Refusals, not_sensitive
 from sublet.operations.shapes import Body, Moment, Shape, Success, one_of
 from sublet.platform_domains.model import AUTOMATIC_DS
 from sublet.subdomains.api import if_subdomain_matches

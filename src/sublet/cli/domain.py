@@ -16,8 +16,6 @@ from sublet.config import Settings
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.platform_domains import store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.grants import PlatformDomainGrant, grant_platform_domain, revoke_platform_domain
 from sublet.platform_domains.model import (
     MODES,
     SETTING_TYPES,
@@ -27,7 +25,13 @@ from sublet.platform_domains.model import (
     Setting,
 )
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.platform_domains.platform_domain import (
+    PlatformDomainGrant,
+    add_platform_domain,
+    find_platform_domain,
+    grant_platform_domain,
+    revoke_platform_domain,
+)
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.end_platform_domain import (
     close_platform_domain,

@@ -11,10 +11,16 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import validation_failed
 from sublet.platform_domains import store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.label_patterns import block_labels, parse_pattern, unblock_labels
-from sublet.platform_domains.labels import describe_label, set_label, unset_label
+from sublet.platform_domains.labels import (
+    block_labels,
+    describe_label,
+    parse_pattern,
+    set_label,
+    unblock_labels,
+    unset_label,
+)
 from sublet.platform_domains.model import LABEL_CLASSES, Label, LabelPattern
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.matching_names import list_matching
 
 app = new_app("Labels listed in a class (premium, special, reserved), and blocked patterns.")

@@ -11,8 +11,8 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import NotFound
 from sublet.ids import MAX_ID
-from sublet.mail import templates
-from sublet.mail.compose import html_of
+from sublet.mail import letter
+from sublet.mail.letter import html_of
 from sublet.mail.model import Mail
 from sublet.mail.outbox import retry as retry_verb
 from sublet.mail.store import list_mails
@@ -50,15 +50,15 @@ def preview(
     html: Annotated[bool, Option("--html", help="Show the mail as HTML, for a browser.")] = False,
 ) -> Answer:
     """Show the mail of a template with example values."""
-    known = templates.names()
+    known = letter.names()
     if template is None:
         return Answer(known, tuple(known))
     if template not in known:
         raise NotFound(f"There is no template {template!r}. Give one of {', '.join(known)}.")
-    values = templates.EXAMPLE_VALUES | {
-        "public_url": session.settings.public_url or templates.EXAMPLE_VALUES["public_url"]
+    values = letter.EXAMPLE_VALUES | {
+        "public_url": session.settings.public_url or letter.EXAMPLE_VALUES["public_url"]
     }
-    message = templates.render(template, **values)
+    message = letter.render(template, **values)
     page = html_of(message.subject, message.text)
     shown = {"subject": message.subject, "text": message.text, "html": page}
     return Answer(shown, (page,) if html else (message.subject, "", message.text))

@@ -16,8 +16,7 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
-from sublet.organizations.members import set_role_as_operator
-from sublet.organizations.organization import rename_as_operator
+from sublet.organizations.organization import rename_as_operator, set_role_as_operator
 from sublet.subdomains.store import count_free
 
 app = new_app("Show organizations, and change their members' roles.")

@@ -19,8 +19,8 @@ from sublet.dns.delegation import delegation_warnings
 from sublet.dns.types import DsRecord, GlueEntry
 from sublet.errors import check_one_of, validation_failed
 from sublet.health.checker import Checker
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import ADMIN
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.delete import operator_delete
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import auto_renew_at, derive_status, provisioning_status, restorable_until

@@ -14,8 +14,8 @@ from sublet.cli.zone_advice import transfer_failed
 from sublet.db import Database, Tx
 from sublet.errors import REFUSED, Conflict
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries.check_process import Outcome, check_on_primary
 from sublet.primaries.check_zone import Repairs, ZoneCheck
 from sublet.primaries.compare_zone import ZoneDifferences

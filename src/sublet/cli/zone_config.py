@@ -22,8 +22,8 @@ from sublet.db import Tx
 from sublet.dns.addresses import address_record_type
 from sublet.dns.names import is_below, shown
 from sublet.dns.types import Apex, Record, Secondary, TsigKey
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import server_config
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.secret import Secret

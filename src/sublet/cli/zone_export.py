@@ -13,14 +13,14 @@ from sublet.cli.zone_advice import transfer_failed
 from sublet.config import public_dns_addresses
 from sublet.db import Tx, utc_now
 from sublet.dns.types import Record
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries.check_process import TRANSFER_SECONDS
 from sublet.primaries.find_primary import find_primary
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import transfer_zone
 from sublet.primaries.update import fence_name
-from sublet.subdomains.export_zone import export_zone
+from sublet.subdomains.view_zone import export_zone
 
 _SIGNER_TYPES = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
 """Types that a signing server adds, and that don't belong into an unsigned zone file.

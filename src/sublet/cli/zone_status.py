@@ -19,10 +19,10 @@ from sublet.counted import counted
 from sublet.db import Database, Tx
 from sublet.errors import REFUSED
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.platform_domains.zone_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.answer_check import AnswerCheck
 from sublet.primaries.find_primary import find_primary
@@ -104,14 +104,14 @@ def _read_stored(tx: Tx, domain: str | None) -> list[StoredZone]:
         zones = sorted(platform_domain_store.list_platform_domains(tx), key=lambda each: each.domain)
     else:
         zones = [find_platform_domain(tx, domain)]
-    states = zone_state_store.list_zone_states(tx)
+    states = zone_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return [
         StoredZone(
             each,
             states.get(each.id, ZoneState(each.id)),
             waiting.get(each.id, Waiting()),
-            zone_state_store.list_possible_fences(tx, each.id),
+            zone_store.list_possible_fences(tx, each.id),
             tx.now,
         )
         for each in zones

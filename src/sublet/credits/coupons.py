@@ -12,7 +12,7 @@ from sublet.credits.model import AppliedCoupon, Coupon
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, FieldError, NotFound, check_one_of, validation_failed
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 
 
 def normalise_code(text: str) -> str:

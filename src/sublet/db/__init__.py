@@ -12,10 +12,9 @@ from sublet.db.file_watch import is_damage
 from sublet.db.keyed_locks import LockedKind, lock_text
 from sublet.db.marks import commit_marks
 from sublet.db.model import Clock, Database, Outdated, Tx, driver_message, ends_transaction, utc_now
-from sublet.db.pages import Pages
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
-from sublet.db.statements import Prepared, Query, insert_into, together
+from sublet.db.statements import Pages, Prepared, Query, insert_into, together
 from sublet.errors import Unavailable
 
 __all__ = (

@@ -1,4 +1,4 @@
-"""Statements that SQLAlchemy compiles once and the driver runs.
+"""Statements that SQLAlchemy compiles once and the driver runs, and pages of lists.
 
 SQLAlchemy's `Connection.execute` takes two to three times as long for a statement of 50 columns, because it
 finds the compiled text by a key of the whole statement. So statements that run for each request are a
@@ -11,12 +11,25 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Delete, Dialect, Insert, Select, SelectBase, Table, Update, exc
+from sqlalchemy import (
+    Column,
+    Delete,
+    Dialect,
+    Insert,
+    Select,
+    SelectBase,
+    Table,
+    Update,
+    bindparam,
+    exc,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.compiler import ExpandedState, SQLCompiler
 from sqlalchemy.sql.dml import ReturningDelete, ReturningInsert
 
 from sublet.db.model import Tx
+from sublet.ids import Position
 
 R = TypeVar("R")
 Row = Sequence[Any]
@@ -215,3 +228,32 @@ def _sqlalchemy_error(error: Exception, text: str) -> exc.DBAPIError:
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
     return kind(text, None, error, hide_parameters=True)  # type: ignore[no-any-return]
+
+
+class Pages(Generic[R]):
+    """A list from newest to oldest.
+
+    `query` selects the whole list, with its `bindparam`s, without an order. `read` converts rows to items. A
+    filtered list composes its query at each call instead, with `schema.older`.
+    """
+
+    def __init__(
+        self, query: Select[Any], at: Column[Any], row_id: Column[Any], read: Callable[[Rows], list[R]]
+    ) -> None:
+        page = query.order_by(at.desc(), row_id.desc()).limit(bindparam("limit"))
+        last = tuple_(bindparam("after_at", type_=at.type), bindparam("after_id", type_=row_id.type))
+        self._first = Query(page, read)
+        self._next = Query(page.where(tuple_(at, row_id) < last), read)
+
+    def next_query(self, limit: int, after: Position | None) -> tuple[Query[list[R]], dict[str, object]]:
+        """Return the query and the parameters of the next `limit` rows after a position; for None, of the
+        newest rows.
+        """
+        if after is None:
+            return self._first, {"limit": limit}
+        return self._next, {"limit": limit, "after_at": after.at, "after_id": after.id}
+
+    def read(self, tx: Tx, limit: int, after: Position | None, **parameters: object) -> list[R]:
+        """Return the next `limit` items after a position; for None, the newest items."""
+        query, values = self.next_query(limit, after)
+        return query.run(tx, **values, **parameters)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sublet.dns.names import InvalidName, parse_host_name, shown
-from sublet.dns.ttl import is_ttl
+from sublet.dns.records import is_ttl
 from sublet.dns.types import Dnskey, DsLike, DsRecord
 
 TEXT_CHARACTERS_MAX: Final = 4000

@@ -14,7 +14,7 @@ from sublet.dns.look_alikes import stored_skeleton
 from sublet.doctor.model import Violation, yield_violations
 from sublet.doctor.name_history import StreamById
 from sublet.platform_domains.store import platform_domains
-from sublet.platform_domains.zone_state_store import zone_states
+from sublet.platform_domains.zone_store import zone_states
 from sublet.schema import STREAMED
 from sublet.subdomains import delegation_store
 from sublet.subdomains.delegation_store import host_keys

@@ -6,7 +6,7 @@ from sublet.dates import moment
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
-from sublet.health.brake_store import find_brake
+from sublet.health.store import find_brake
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts

@@ -12,9 +12,9 @@ from sublet.db import Tx
 from sublet.doctor.model import Violation, yield_violations
 from sublet.doctor.names import stream_all
 from sublet.mail.store import WAITING, mails
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.store import platform_domains
-from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains.zone_store import ZoneState
 from sublet.primaries.primary import CAUSES
 from sublet.schema import STREAMED
 from sublet.sign_in.devices import store as device_store
@@ -127,8 +127,8 @@ def check_watch(tx: Tx) -> Iterator[Violation]:
     """Yield the zones on primaries that no worker checks, or whose repair is stopped
     until the operator acts.
     """
-    states = zone_state_store.list_zone_states(tx)
-    for platform_domain_id, domain, primary in zone_state_store.list_zones_on_primaries(tx):
+    states = zone_store.list_zone_states(tx)
+    for platform_domain_id, domain, primary in zone_store.list_zones_on_primaries(tx):
         state = states.get(platform_domain_id, ZoneState(platform_domain_id))
         if state.watch_problem is not None:
             meaning = CAUSES.get(state.watch_problem, "the check does not end")

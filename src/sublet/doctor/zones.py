@@ -11,7 +11,7 @@ from sublet.db import Database, Tx
 from sublet.dns.serial import is_newer
 from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.primaries.answer_check import AnswerCheck
 from sublet.primaries.zone_serials import SerialQueries
 from sublet.subdomains.view_zone import serial_of
@@ -22,8 +22,8 @@ QUERY_SECONDS = 2.0
 
 def check_zones(tx: Tx) -> Iterator[Violation]:
     """Yield the zones on primaries that differed from the registry at the last check."""
-    states = zone_state_store.list_zone_states(tx)
-    for platform_domain_id, domain, _ in zone_state_store.list_zones_on_primaries(tx):
+    states = zone_store.list_zone_states(tx)
+    for platform_domain_id, domain, _ in zone_store.list_zones_on_primaries(tx):
         state = states.get(platform_domain_id)
         if state is not None and (state.missing or state.different or state.orphaned):
             sentence = (

@@ -30,8 +30,7 @@ from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation,
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.gates import not_sensitive
-from sublet.operations.operation import API, Operations
+from sublet.operations.operation import API, Operations, not_sensitive
 from sublet.operations.query_limit import counted_as_querying
 from sublet.operations.shapes import NOW, HostName, Moment, NoBody, Shape, Success, one_of
 from sublet.subdomains.sent_delegation import DelegationCheckBody, name_errors_as_sent, planned_registration

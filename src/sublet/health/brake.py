@@ -1,22 +1,32 @@
-"""Stop acting on broken names while their number is implausible.
+"""Remove broken names from the DNS after `broken_days` of their platform domain, and stop acting on broken
+names while their number is implausible.
 
-A fault of the registry could otherwise empty its zones.
-
-The control group (`control.py`) finds the faults that it can test. The brake covers the others. While it is
-on, names that worked before are `unknown` instead of `broken`, no mail about a breakage is sent, and no name
-leaves the DNS.
+A fault of the registry could otherwise empty its zones. The control group (`control.py`) finds the faults
+that it can test. The brake covers the others. While it is on, names that worked before are `unknown` instead
+of `broken`, no mail about a breakage is sent, and no name leaves the DNS.
 """
 
 from datetime import datetime, timedelta
 
 from sublet import audit
+from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM, Actor, EventFilter, search_events
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.dns.types import Delegation
 from sublet.errors import Conflict
-from sublet.health import brake_store, store
+from sublet.health import store
+from sublet.health.mails import undelegation_mail
+from sublet.health.schedule import is_undelegation_due
+from sublet.mail.letter import name_page
 from sublet.mail.operator_notices import notify_operator
+from sublet.mail.outbox import enqueue
+from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains import delegation_store
+from sublet.subdomains.find import lock_for_operator
+from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.nameserver_notices import UNDELEGATION
+from sublet.subdomains.store import delegation_columns, find_subdomain
 
 ALLOWED_MIN = 5
 """The number that is always plausible, in small registries too."""
@@ -37,7 +47,7 @@ def find_hold_reason(tx: Tx) -> str | None:
     """Return why no name may become broken, be mailed about or leave the DNS now, or None: the brake is on,
     or a worker can't check.
     """
-    state = brake_store.find_brake(tx)
+    state = store.find_brake(tx)
     return state.stopped_reason or state.impaired_reason
 
 
@@ -86,19 +96,19 @@ def resume(tx: Tx, actor: Actor) -> None:
     Raises:
         Conflict: the brake is not on.
     """
-    state = brake_store.lock_brake(tx)
+    state = store.lock_brake(tx)
     if state.stopped_at is None:
         raise Conflict("The health checks are not stopped. No action needed.")
-    brake_store.update_brake(tx, stopped_at=None, stopped_reason=None, resumed_at=tx.now)
+    store.update_brake(tx, stopped_at=None, stopped_reason=None, resumed_at=tx.now)
     audit.record(tx, actor, "health.resume", 1, before={"reason": state.stopped_reason})
 
 
 def record_impairment(tx: Tx, problem: str | None) -> None:
     """Store why the checks say nothing about names, for the operator; None if they work."""
-    state = brake_store.lock_brake(tx)
+    state = store.lock_brake(tx)
     if state.impaired_reason != problem:
         since = None if problem is None else state.impaired_since or tx.now
-        brake_store.update_brake(tx, impaired_since=since, impaired_reason=problem)
+        store.update_brake(tx, impaired_since=since, impaired_reason=problem)
 
 
 def _stop_over(tx: Tx, number: int, what: str) -> str | None:
@@ -111,8 +121,8 @@ def _stop_over(tx: Tx, number: int, what: str) -> str | None:
 
 
 def _stop(tx: Tx, reason: str) -> str:
-    if brake_store.lock_brake(tx).stopped_at is None:
-        brake_store.update_brake(tx, stopped_at=tx.now, stopped_reason=reason)
+    if store.lock_brake(tx).stopped_at is None:
+        store.update_brake(tx, stopped_at=tx.now, stopped_reason=reason)
         audit.record(tx, SYSTEM, "health.stop", 1, after={"reason": reason})
         notify_operator(
             tx,
@@ -125,7 +135,7 @@ def _stop(tx: Tx, reason: str) -> str:
 
 
 def _is_resumed(tx: Tx) -> bool:
-    resumed_at = brake_store.find_brake(tx).resumed_at
+    resumed_at = store.find_brake(tx).resumed_at
     return resumed_at is not None and timedelta() <= tx.now - resumed_at < RESUMED_FOR
 
 
@@ -134,6 +144,52 @@ def _since(tx: Tx, period: timedelta) -> datetime:
 
     What happened until the operator resumed the brake doesn't count again.
     """
-    resumed_at = brake_store.find_brake(tx).resumed_at
+    resumed_at = store.find_brake(tx).resumed_at
     start = tx.now - period
     return start if resumed_at is None else max(start, min(resumed_at + RESUMED_FOR, tx.now))
+
+
+def is_undelegation_next(tx: Tx, subdomain_id: int) -> bool:
+    """True if a name has been broken for too long, and the brake allows its removal from the DNS."""
+    health = store.find_health(tx, subdomain_id)
+    subdomain = find_subdomain(tx, subdomain_id)
+    if health is None or subdomain is None or find_hold_reason(tx) is not None:
+        return False
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    return platform_domain is not None and is_undelegation_due(health, platform_domain.broken_days, tx.now)
+
+
+def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
+    """Remove the nameservers, glue and DS records of a name that has been broken for too long.
+
+    Return False if the removal isn't due, or if the brake doesn't allow it. Call this after a check of this
+    generation without cached answers found the name broken. The removal is audited, and mailed even if the
+    user's reminders are off. The user keeps the name, and can set other nameservers at once.
+    """
+    subdomain = lock_for_operator(tx, str(subdomain_id))
+    if subdomain.generation != generation or not is_delegated(subdomain):
+        return False
+    health = store.lock_health(tx, subdomain_id)
+    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
+    if health is None or platform_domain is None:
+        return False
+    if not is_undelegation_due(health, platform_domain.broken_days, tx.now):
+        return False
+    if find_hold_reason(tx) is not None or stop_if_removals_implausible(tx) is not None:
+        return False
+    nothing = Delegation()
+    delegation_store.update_delegation(tx, subdomain, nothing)
+    store.delete_health(tx, [subdomain_id])
+    audit.record(
+        tx,
+        SYSTEM,
+        UNDELEGATION,
+        subdomain_id,
+        before=delegation_columns(subdomain.delegation),
+        after=delegation_columns(nothing),
+    )
+    user = find_member(tx, subdomain.user_id).user
+    message = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
+    reference = f"undelegated:{subdomain_id}:{subdomain.generation + 1}"
+    enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
+    return True

@@ -14,13 +14,12 @@ from sublet.config import Settings, parse_listen, split_list
 from sublet.db import Database
 from sublet.errors import Unavailable
 from sublet.health.aliases import Alias, check_aliases
-from sublet.health.claims import claim_addresses, release_addresses
 from sublet.health.control import Control, impaired_report
 from sublet.health.dns_client import DnsClient
 from sublet.health.findings import report
 from sublet.health.model import HEALTHY, IMPAIRED, UNKNOWN, Observation, Question, Report, Target
 from sublet.health.observe import Claim, observe
-from sublet.health.query_limits import CHECK_SECONDS, parse_networks
+from sublet.health.query_limits import CHECK_SECONDS, claim_addresses, parse_networks, release_addresses
 from sublet.health.resolve import (
     CachingResolver,
     ForwardingResolver,

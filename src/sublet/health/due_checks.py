@@ -30,7 +30,7 @@ from sublet.health.schedule import (
 from sublet.mail.letter import name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain, list_platform_domains
-from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.platform_domains.zone_store import is_zone_signed
 from sublet.subdomains.lifecycle import is_delegated, is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain

@@ -14,9 +14,8 @@ import structlog
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.health import store
-from sublet.health.brake import find_hold_reason, record_impairment
+from sublet.health.brake import find_hold_reason, is_undelegation_next, record_impairment, undelegate
 from sublet.health.checker import Checker, CheckResult
-from sublet.health.claims import delete_idle_addresses
 from sublet.health.due_checks import (
     claim_due,
     postpone_check,
@@ -25,7 +24,7 @@ from sublet.health.due_checks import (
     schedule_first_checks,
 )
 from sublet.health.model import BROKEN, DueCheck, Question
-from sublet.health.undelegate import is_undelegation_next, undelegate
+from sublet.health.query_limits import delete_idle_addresses
 from sublet.processes.leases import WATCH_FOR, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat

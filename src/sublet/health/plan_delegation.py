@@ -19,7 +19,7 @@ from sublet.health.findings import warning_sentences, worst_first
 from sublet.health.model import BROKEN, UNKNOWN, Level, Report, Target
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
-from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.platform_domains.zone_store import is_zone_signed
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.nameservers import find_enclosed_nameservers, platform_domains_above

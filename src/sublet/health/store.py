@@ -1,14 +1,15 @@
-"""The SQL of delegation health: the health of names, their history, and the claims of
-nameservers' addresses.
+"""The SQL of delegation health: the health of names, their history, the claims of nameservers' addresses, and
+the brake.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
     JSON,
+    CheckConstraint,
     Column,
     ColumnElement,
     ForeignKey,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Integer,
     String,
     Table,
+    Text,
     and_,
     bindparam,
     cast,
@@ -366,3 +368,53 @@ def delete_idle_addresses(tx: Tx, before: datetime, limit: int) -> None:
         .limit(limit)
     )
     tx.connection.execute(delete(health_targets).where(health_targets.c.address.in_(idle)))
+
+
+health_brake = Table(
+    "health_brake",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("stopped_at", Instant),
+    Column("stopped_reason", Text),
+    Column("resumed_at", Instant),
+    Column("impaired_since", Instant),
+    Column("impaired_reason", Text),
+    CheckConstraint("id = 1", name="one"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """The state of the brake: when and why it stopped the consequences of health checks, and when the
+    operator resumed them.
+
+    `impaired_since` and `impaired_reason` say since when and why a worker can't check delegations.
+    """
+
+    stopped_at: datetime | None
+    stopped_reason: str | None
+    resumed_at: datetime | None
+    impaired_since: datetime | None
+    impaired_reason: str | None
+
+
+_BRAKE = select(*(health_brake.c[name] for name in Brake.__slots__))
+_FIND_BRAKE = Prepared(_BRAKE)
+_LOCK_BRAKE = Prepared(_BRAKE.with_for_update())
+
+
+def find_brake(tx: Tx) -> Brake:
+    """Return the state of the brake."""
+    (row,) = _FIND_BRAKE.all(tx)
+    return Brake(*row)
+
+
+def lock_brake(tx: Tx) -> Brake:
+    """Lock and return the state of the brake."""
+    (row,) = _LOCK_BRAKE.all(tx)
+    return Brake(*row)
+
+
+def update_brake(tx: Tx, **values: object) -> None:
+    """Change the state of the brake. The caller has locked it."""
+    tx.connection.execute(update(health_brake).values(**values))

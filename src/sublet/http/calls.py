@@ -36,11 +36,9 @@ from sublet.errors import (
 )
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.operations.call import Answer, Call, Context, OpenCall
-from sublet.operations.client import Client
-from sublet.operations.client_address import address_key
-from sublet.operations.gates import FOR_OTHER_SESSIONS
+from sublet.operations.client import CLEARED_COOKIE, Client, address_key
 from sublet.operations.idempotency import REPLAYED, fingerprint
-from sublet.operations.operation import Operation
+from sublet.operations.operation import FOR_OTHER_SESSIONS, Operation
 from sublet.operations.rate_limiter import (
     ADDRESS,
     FAILED_AUTHENTICATION,
@@ -51,7 +49,6 @@ from sublet.operations.rate_limiter import (
     Allowance,
     limit_headers,
 )
-from sublet.operations.session_cookie import CLEARED_COOKIE
 from sublet.operations.shapes import NoBody
 from sublet.secret import Secret
 from sublet.sign_in.sessions import CURRENT

@@ -15,8 +15,7 @@ from starlette.types import Scope
 from sublet.config import Settings
 from sublet.errors import InvalidRequest, UriTooLong
 from sublet.ids import new_request_id, parse_id
-from sublet.operations.client import Client
-from sublet.operations.client_address import find_client_address, network_key, parse_trusted_proxies
+from sublet.operations.client import Client, find_client_address, network_key, parse_trusted_proxies
 from sublet.secret import without_secrets
 from sublet.sign_in.model import Site
 

@@ -26,13 +26,13 @@ from sublet.errors import (
 from sublet.http.errors import JSON_TYPE, PROBLEM_TYPE, STATUS_BY_CATEGORY, status_of
 from sublet.http.head import ORGANIZATION_HEADER
 from sublet.http.read_body import BODY_MAX_BYTES
+from sublet.operations.client import COOKIE
 from sublet.operations.operation import (
     BASE_PATH,
     DOCS_PATH,
     Operation,
     all_refusals,
 )
-from sublet.operations.session_cookie import COOKIE
 from sublet.operations.shapes import (
     QUOTE,
     Body,

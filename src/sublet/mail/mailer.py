@@ -17,7 +17,7 @@ from sublet.mail import store
 from sublet.mail.model import Failure, Mail, Outbox, with_link
 from sublet.mail.operator_notices import is_operator_mail_due, mail_notices
 from sublet.mail.outbox import claim, record_delivery
-from sublet.mail.transport import NotSent, ServerAway, Transport
+from sublet.mail.smtp import NotSent, ServerAway, Transport
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
 
 POLL_SECONDS = 1.0

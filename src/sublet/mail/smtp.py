@@ -1,7 +1,8 @@
-"""Send mail through an SMTP server (RFC 5321), with the standard library's client on a thread.
+"""The transports of mail: through an SMTP server (RFC 5321), to the log, or printed.
 
-Each network operation and each whole mail has a time limit. TLS certificates are verified against the
-system's authorities, or against the authorities in SSL_CERT_FILE.
+SMTP is the standard library's client on a thread. Each network operation and each whole mail has a time
+limit. TLS certificates are verified against the system's authorities, or against the authorities in
+SSL_CERT_FILE.
 """
 
 import asyncio
@@ -12,15 +13,71 @@ import ssl
 from dataclasses import dataclass
 from email.policy import SMTP, SMTPUTF8
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
-from sublet.accounts.mailbox import canonical_address
+from sublet.accounts.fields import canonical_address
 from sublet.config import Settings, SettingsError, parse_mail_from
-from sublet.mail.compose import compose, one_line
-from sublet.mail.model import Mail
-from sublet.mail.transport import NotSent, ServerAway
+from sublet.mail.letter import compose, one_line
+from sublet.mail.model import Failure, Mail
 from sublet.secret import Secret
+
+
+class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in Sublet
+    """A mail was not sent, or its acceptance by the server is unknown. `failure` has the reason."""
+
+    def __init__(self, sentence: str, *, permanent: bool = False) -> None:
+        super().__init__(sentence)
+        self.failure = Failure(sentence, permanent=permanent)
+
+
+class ServerAway(NotSent):
+    """No mail can be sent now: the server can't be reached, has a wrong certificate, or refuses the login."""
+
+
+class Transport(Protocol):
+    """Sends mails one after the other. `delivers` is false if mails don't reach the recipients."""
+
+    delivers: bool
+
+    async def send(self, mail: Mail) -> None:
+        """Send a mail. Returns when the server has accepted the mail.
+
+        Raises:
+            NotSent: the server did not accept the mail.
+            ServerAway: no mail can be sent now.
+        """
+
+    async def close(self) -> None:
+        """Close the connection. Aborts a mail that is being sent."""
+
+
+class LogTransport:
+    """Logs each mail, without address and text, instead of sending it."""
+
+    delivers = False
+
+    async def send(self, mail: Mail) -> None:
+        """Log the mail."""
+        log.info("mail_not_sent", mail_id=mail.id, reference=mail.reference, subject=mail.subject)
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+class PrintTransport:
+    """Prints each mail instead of sending it, for trials without a mail server."""
+
+    delivers = False
+
+    async def send(self, mail: Mail) -> None:
+        """Print the mail to standard output."""
+        print(f"\n-- a mail to {mail.recipient}: {mail.subject}\n{mail.text}", flush=True)  # noqa: T201 - its purpose
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
 
 TIMEOUT_SECONDS = 20.0
 """The time limit of each network operation."""

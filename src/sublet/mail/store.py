@@ -1,6 +1,6 @@
-"""The SQL of the outbox."""
+"""The SQL of the outbox, and of the notices to the operator."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx
+from sublet.db import Tx, insert_into
 from sublet.mail.letter import Message
 from sublet.mail.model import (
     BACK_OFF_MAX,
@@ -34,6 +34,7 @@ from sublet.mail.model import (
     Mail,
     Outbox,
 )
+from sublet.mail.operator_notices import Notice
 from sublet.schema import BIG_ID, Instant, metadata
 
 ERASED = "deleted"
@@ -258,3 +259,65 @@ def list_mails(tx: Tx, *, waiting: bool, user_id: int | None, limit: int) -> lis
         query = query.where(mails.c.user_id == user_id)
     rows: Sequence[Any] = tx.connection.execute(query.order_by(mails.c.id.desc()).limit(limit)).all()
     return [Mail(*row) for row in rows]
+
+
+operator_notices = Table(
+    "operator_notices",
+    metadata,
+    Column("id", BIG_ID, primary_key=True),
+    Column("reference", String(128), nullable=False, unique=True),
+    Column("kind", String(16), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("quoted", Text, nullable=False),
+    Column("user_id", ForeignKey("users.id")),
+    Column("mail_id", ForeignKey("mails.id", ondelete="CASCADE")),
+    Column("created_at", Instant, nullable=False),
+    Index("ix_operator_notices_mail_id", "mail_id"),
+    Index("ix_operator_notices_user_id", "user_id"),
+    sqlite_autoincrement=True,
+)
+"""Notices that wait for a mail have no `mail_id`. A notice keeps its row, without its texts, as long as its
+mail exists.
+"""
+
+_NOTICE = tuple(operator_notices.c[name] for name in Notice.__slots__)
+_WAITING = operator_notices.c.mail_id.is_(None)
+
+
+def insert_notice(tx: Tx, *, reference: str, kind: str, text: str, quoted: str, user_id: int | None) -> None:
+    """Store a notice. Do nothing if the reference exists already."""
+    row = {"reference": reference, "kind": kind, "text": text, "quoted": quoted, "user_id": user_id}
+    added = insert_into(tx, operator_notices).values(**row, created_at=tx.now)
+    tx.connection.execute(added.on_conflict_do_nothing())
+
+
+def is_any_waiting(tx: Tx) -> bool:
+    """True if any notice waits for a mail."""
+    return tx.connection.execute(select(operator_notices.c.id).where(_WAITING).limit(1)).first() is not None
+
+
+def find_last_mailed_at(tx: Tx) -> datetime | None:
+    """Return when the last mail with notices was enqueued, or None."""
+    last = select(func.max(operator_notices.c.mail_id)).scalar_subquery()
+    return tx.connection.execute(select(mails.c.created_at).where(mails.c.id == last)).scalar_one_or_none()
+
+
+def lock_waiting(tx: Tx, limit: int) -> list[Notice]:
+    """Lock and return waiting notices, oldest first.
+
+    Notices without a user come first, so that no number of tickets delays them.
+    """
+    order = (operator_notices.c.user_id.is_not(None), operator_notices.c.id)
+    query = select(*_NOTICE).where(_WAITING).order_by(*order).limit(limit).with_for_update()
+    return [Notice(*row) for row in tx.connection.execute(query)]
+
+
+def record_mail(tx: Tx, notice_ids: Collection[int], mail_id: int) -> None:
+    """Store the mail that these notices are in, and delete their texts."""
+    of = update(operator_notices).where(operator_notices.c.id.in_(notice_ids))
+    tx.connection.execute(of.values(mail_id=mail_id, text="", quoted=""))
+
+
+def delete_waiting(tx: Tx) -> None:
+    """Delete the notices that wait for a mail."""
+    tx.connection.execute(delete(operator_notices).where(_WAITING))

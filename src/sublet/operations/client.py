@@ -1,13 +1,112 @@
-"""The client of a request, and the check against requests that pages of other sites forge."""
+"""Who sends a request: the client's address behind proxies, its browser, and the cookie of its session."""
 
-from collections.abc import Sequence
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from sublet.audit import Actor
 from sublet.errors import OriginRefused
-from sublet.operations.session_cookie import read_cookie
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser, Site
+
+CACHE_SIZE = 4096
+NETWORK_BITS = {4: 24, 6: 48}
+"""The prefix length of a network, by IP version. RFC 6177 gives an IPv6 site a /48 to a /64."""
+
+
+_HOP = re.compile(r"\[(?P<ipv6>[^\]]*)\](:[0-9]+)?|(?P<ipv4>[0-9.]+)(:[0-9]+)?|(?P<other>.*)")
+"""An element of `X-Forwarded-For`. Some proxies append the port of the connection, and write an IPv6 address
+in brackets then.
+"""
+
+
+def parse_trusted_proxies(text: str) -> frozenset[str]:
+    """Return the addresses of the setting `trusted_proxies`, in canonical form."""
+    return frozenset(str(ipaddress.ip_address(part.strip())) for part in text.split(",") if part.strip())
+
+
+def find_client_address(peer: str, forwarded_for: list[str], trusted: frozenset[str]) -> str:
+    """Return the address of the client.
+
+    `peer` is the other end of the connection, `forwarded_for` has the `X-Forwarded-For` headers.
+
+    A trusted proxy appends the address that it sees, with or without its port, so the last address that isn't
+    a trusted proxy counts. A client can invent earlier addresses. The header of an untrusted peer is ignored.
+    """
+    if peer not in trusted:
+        return peer
+    hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
+    for hop in reversed(hops):
+        try:
+            address = str(ipaddress.ip_address(_without_port(hop)))
+        except ValueError:
+            return peer
+        if address not in trusted:
+            return address
+        peer = address
+    return peer
+
+
+def _without_port(hop: str) -> str:
+    found = _HOP.fullmatch(hop)
+    return next(each for each in found.group("ipv6", "ipv4", "other") if each is not None) if found else hop
+
+
+@lru_cache(CACHE_SIZE)
+def address_key(address: str) -> str:
+    """Return the rate limit key of an address: an IPv4 address, or the /64 of an IPv6 address, because a
+    customer has a whole /64.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+@lru_cache(CACHE_SIZE)
+def network_key(address: str) -> str | None:
+    """Return the rate limit key of an address's network; None for loopback, and for a text that isn't an
+    address.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    if parsed.is_loopback:
+        return None
+    return str(ipaddress.ip_network((parsed, NETWORK_BITS[parsed.version]), strict=False))
+
+
+COOKIE = "__Host-sublet_session"
+_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+CLEARED_COOKIE = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+"""The value of `Set-Cookie` that deletes the cookie."""
+
+
+def set_cookie(secret: Secret, expires_at: datetime, now: datetime) -> str:
+    """Return the value of `Set-Cookie` with the secret of a session."""
+    return f"{COOKIE}={secret.reveal()}; Max-Age={int((expires_at - now).total_seconds())}; {_ATTRIBUTES}"
+
+
+def read_cookie(lines: Iterable[str]) -> Secret | None:
+    """Return the secret in the headers `Cookie` of a request; None if it has no such cookie, or several."""
+    found = [
+        value
+        for line in lines
+        for name, equals, value in (each.strip().partition("=") for each in line.split(";"))
+        if equals and name == COOKIE
+    ]
+    return Secret(found[0]) if len(found) == 1 and found[0] else None
 
 
 class Fields(Protocol):

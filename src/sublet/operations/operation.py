@@ -1,8 +1,13 @@
-"""How an operation of the API is declared: once, at its function (docs/architecture.md).
+"""How an operation of the API is declared: once, at its function (docs/architecture.md), with the gate that a
+session has to pass (docs/gates.md).
 
 The annotations of the function have the Structs of body, query and answer. Its docstring is the operation's
 documentation. The router, the OpenAPI document, the console, the client generator and the matrices of the
 tests read the declarations.
+
+Tokens pass every gate, because each way to a token has one: a session creates, changes and rotates tokens
+behind this gate, the first token of an account follows the proof of its address, and the operator issues the
+others. A token that a token creates may do no more than its creator.
 """
 
 import inspect
@@ -18,8 +23,42 @@ import msgspec
 from sublet import errors
 from sublet.errors import Refusal
 from sublet.operations.call import OpenCall
-from sublet.operations.gates import Gate
 from sublet.operations.shapes import Body, PageQuery
+
+ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER = "always", "another session", "credits", "never"
+"""When a gate is checked: before the body is read, and before it unless the path names the session of the
+request, where the price is known, not at all.
+"""
+
+
+class Gate(NamedTuple):
+    """When the gate of an operation is checked (`ALWAYS` …), and why then.
+
+    With `any_method`, a sign-in by mail is enough despite passkeys.
+    """
+
+    checked: str
+    reason: str
+    any_method: bool = False
+
+    @property
+    def is_before_body(self) -> bool:
+        """True if the gate is checked after scope and role, and before the body is read."""
+        return self.checked in (ALWAYS, FOR_OTHER_SESSIONS)
+
+
+def sensitive(reason: str, *, checked: str = ALWAYS, any_method: bool = False) -> Gate:
+    """Return the gate of an operation that a stolen session must not send alone.
+
+    `reason` names the damage.
+    """
+    return Gate(checked, reason, any_method)
+
+
+def not_sensitive(reason: str) -> Gate:
+    """Return the gate of an operation that needs no recent sign-in. `reason` says why not."""
+    return Gate(NEVER, reason)
+
 
 BASE_PATH = "/api/v1"
 """The path of `{base_url}` (spec, part 9: one base path). Every operation under it needs a credential and

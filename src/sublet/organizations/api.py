@@ -26,9 +26,8 @@ from sublet.errors import (
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call, OpenCall
-from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, AUTH, Operations, Parameter, Refusals
+from sublet.operations.operation import API, AUTH, Operations, Parameter, Refusals, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,
@@ -57,8 +56,12 @@ from sublet.organizations.invitations import (
     opens_accounts,
     revoke_invitation,
 )
-from sublet.organizations.members import remove_member, set_role
-from sublet.organizations.organization import create_organization, rename_organization
+from sublet.organizations.organization import (
+    create_organization,
+    remove_member,
+    rename_organization,
+    set_role,
+)
 from sublet.registry.delete_organization import delete_organization
 from sublet.sign_in.api import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn

@@ -1,4 +1,4 @@
-"""Invite people to an organization, revoke invitations, and accept them (docs/spec-choices.md,
+"""Invite people to an organization, show, revoke and accept invitations (docs/spec-choices.md,
 "Organizations").
 """
 
@@ -11,7 +11,7 @@ from sublet.accounts.find import find_member
 from sublet.accounts.membership_store import find_membership
 from sublet.accounts.memberships import join, lock_members
 from sublet.accounts.model import Member, Membership
-from sublet.accounts.store import find_organization, find_user_by_email
+from sublet.accounts.store import find_organization, find_user, find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
@@ -25,8 +25,8 @@ from sublet.errors import (
 )
 from sublet.ids import parse_id
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue_to, refuse_full_mailbox
-from sublet.mail.templates import render
 from sublet.organizations.find import check_role, lock_as_owner
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
@@ -200,3 +200,28 @@ def accept_invitation(
     membership = find_membership(tx, user.id, organization.id)
     assert membership is not None  # noqa: S101 - just added
     return Accepted(membership, find_member(tx, user.id), issued)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownInvitation:
+    """What the link in the mail tells its recipient."""
+
+    organization_name: str
+    organization_slug: str
+    role: str
+    inviter_name: str
+    inviter_email: str
+
+
+def view_invitation(tx: Tx, code: str) -> ShownInvitation | None:
+    """Return the open invitation with this code; None if there is none. The code isn't used up."""
+    found = store.find_by_link(tx, digest(code))
+    if found is None or found.purpose != MEMBERSHIP or found.organization_id is None or found.role is None:
+        return None
+    organization = find_organization(tx, found.organization_id)
+    inviter_id = store.find_inviter_id(tx, found.id)
+    inviter = None if inviter_id is None else find_user(tx, inviter_id)
+    if store.find_open_invitation(tx, found.organization_id, found.id) is None:
+        return None
+    assert organization is not None and inviter is not None  # noqa: S101, PT018 - foreign keys ensure it
+    return ShownInvitation(organization.name, organization.slug, found.role, inviter.name, inviter.email)

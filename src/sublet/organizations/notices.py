@@ -8,8 +8,8 @@ from sublet.accounts.roles import OWNER
 from sublet.accounts.store import find_organization, find_role
 from sublet.db import Tx
 from sublet.ids import new_request_id
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue
-from sublet.mail.templates import render
 from sublet.sign_in.notices import notify
 
 

@@ -1,6 +1,8 @@
-"""The types of platform domains, and their settings: the name, type, default, limits and help of each."""
+"""The types of platform domains, and their settings: the name, type, default, limits and help of each. Which
+organizations see hidden and restricted platform domains.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, get_type_hints
@@ -353,3 +355,14 @@ class LabelPattern:
     pattern: str
     platform_domain_id: int | None
     created_at: datetime
+
+
+def is_visible(platform_domain: PlatformDomain, granted_ids: Collection[int]) -> bool:
+    """True if an organization with these grants sees a platform domain in the list and may register under it
+    (spec, part 1, rule 5).
+
+    Names that the organization holds under it stay visible, changeable and renewable in any case.
+    """
+    return not platform_domain.hidden and (
+        not platform_domain.restricted or platform_domain.id in granted_ids
+    )

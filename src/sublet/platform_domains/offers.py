@@ -8,8 +8,8 @@ from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 from sublet.platform_domains import store
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import CREDITS_MAX, MODES, Offer
+from sublet.platform_domains.platform_domain import find_platform_domain
 
 PERIOD_DAYS_MAX = 3650
 PERIOD_DAYS = 365

@@ -1,21 +1,45 @@
-"""Add and edit platform domains (the operator's `sublet domain add` and `sublet domain edit`)."""
+"""Add, edit and find platform domains as the operator, and let organizations register under restricted ones
+(`sublet domain add`, `edit`, `grant`, `revoke`).
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sublet import audit
+from sublet.accounts.model import Organization
+from sublet.accounts.organizations import find_organization
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.names import InvalidName, ancestors, parse_domain_name
+from sublet.dns.names import InvalidName, ancestors, parse_domain_name, shown
 from sublet.dns.serial import next_serial, went_back
-from sublet.errors import Conflict, FieldError, ValidationFailed, validation_failed
+from sublet.errors import Conflict, FieldError, NotFound, ValidationFailed, validation_failed
+from sublet.ids import parse_id
 from sublet.platform_domains import store, zone_store
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import SETTINGS, Offer, PlatformDomain, default_settings
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.settings import check_settings, storable
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
+
+
+def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
+    """Return the platform domain with this name (in any form) or id.
+
+    Raises:
+        NotFound: no such platform domain.
+    """
+    platform_domain_id = parse_id(identifier)
+    if platform_domain_id is not None:
+        found = store.find_platform_domain(tx, platform_domain_id)
+    else:
+        try:
+            found = store.find_platform_domain_by_name(tx, parse_domain_name(identifier))
+        except InvalidName:
+            found = None
+    if found is None:
+        raise NotFound(f"There is no platform domain `{shown(identifier)}`. See `sublet domain list`.")
+    return found
+
 
 FIRST_OFFER = ("free", 0, 0, 365)
 """The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md,
@@ -153,3 +177,54 @@ def edit_platform_domain(
             after=storable(after),
         )
     return find_platform_domain(tx, str(found.id))
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformDomainGrant:
+    """The result of granting or revoking.
+
+    `granted` is the new state; `changed` is False if the state was the same before.
+    """
+
+    platform_domain: PlatformDomain
+    organization: Organization
+    granted: bool
+    changed: bool
+
+
+def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: str) -> PlatformDomainGrant:
+    """Grant a platform domain to an organization (name, slug or id). A second grant changes nothing.
+
+    A grant has an effect only while the platform domain is restricted.
+
+    Raises, in this order:
+        NotFound: no such platform domain; no such organization.
+        Conflict: several organizations match.
+    """
+    platform_domain = find_platform_domain(tx, identifier)
+    granted_to = find_organization(tx, organization)
+    if platform_domain.id in store.granted_platform_domain_ids(tx, granted_to.id):
+        return PlatformDomainGrant(platform_domain, granted_to, granted=True, changed=False)
+    store.insert_grant(tx, platform_domain.id, granted_to.id)
+    after = {"organization_id": granted_to.id}
+    audit.record(tx, actor, "platform_domain.grant", platform_domain.id, after=after)
+    return PlatformDomainGrant(platform_domain, granted_to, granted=True, changed=True)
+
+
+def revoke_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: str) -> PlatformDomainGrant:
+    """End new registrations of an organization under a restricted platform domain.
+
+    Names that the organization holds stay.
+
+    Raises, in this order:
+        NotFound: no such platform domain; no such organization.
+        Conflict: several organizations match.
+        NotFound: the platform domain was not granted to the organization.
+    """
+    platform_domain = find_platform_domain(tx, identifier)
+    revoked_from = find_organization(tx, organization)
+    if not store.delete_grant(tx, platform_domain.id, revoked_from.id):
+        raise NotFound(f"{platform_domain.domain} was not granted to {revoked_from.name}. No action needed.")
+    before = {"organization_id": revoked_from.id}
+    audit.record(tx, actor, "platform_domain.revoke", platform_domain.id, before=before)
+    return PlatformDomainGrant(platform_domain, revoked_from, granted=False, changed=True)

@@ -17,7 +17,7 @@ from sublet.dns.names import ancestors
 from sublet.dns.types import Primary, Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.check_zone import Repairs, ZoneCheck, check_zone
 from sublet.primaries.primary import PrimaryFault
@@ -81,7 +81,7 @@ async def check_on_primary(
         PrimaryFault: the transfer failed (`transfer_zone`).
         Conflict: the zone moved, or its platform domain was removed, during the transfer.
     """
-    now, state = await db.read(lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id)))
+    now, state = await db.read(lambda tx: (tx.now, zone_store.find_zone_state(tx, platform_domain_id)))
     platform_domain = await db.read(_find_on_primary, platform_domain_id, primary.name)
     transfer = await transfer_zone(primary, platform_domain.domain, utc_now, timeout_seconds=TRANSFER_SECONDS)
     check, new, gone = await db.read(

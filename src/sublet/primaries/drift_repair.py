@@ -23,7 +23,7 @@ import structlog
 from sublet.audit import SYSTEM
 from sublet.db import Database, Tx
 from sublet.errors import Conflict, Unavailable
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.primaries.check_process import MOVED, CheckRequest, Failure, Outcome
 from sublet.primaries.primary import PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary, store_fence
@@ -101,9 +101,7 @@ class DriftRepair:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _start_tasks(self) -> float:
-        for platform_domain_id, zone, primary in await self._db.read(
-            zone_state_store.list_zones_on_primaries
-        ):
+        for platform_domain_id, zone, primary in await self._db.read(zone_store.list_zones_on_primaries):
             if platform_domain_id not in self._tasks:
                 task = asyncio.create_task(self._watch(platform_domain_id, zone, primary))
                 self._tasks[platform_domain_id] = task
@@ -149,13 +147,13 @@ class DriftRepair:
         Return True if the zone must be checked.
         """
         platform_domain_id, zone = watched.platform_domain_id, watched.zone
-        before = await self._db.read(zone_state_store.find_zone_state, platform_domain_id)
+        before = await self._db.read(zone_store.find_zone_state, platform_domain_id)
         primary = self._find_primary(watched.primary)
         found = await read_fence(primary, zone, timeout_seconds=TIMEOUT_SECONDS)
         if found.value != before.fence:
             await store_fence(self._db, primary, zone, lease, platform_domain_id, before.fence, found)
         now, state = await self._db.read(
-            lambda tx: (tx.now, zone_state_store.find_zone_state(tx, platform_domain_id))
+            lambda tx: (tx.now, zone_store.find_zone_state(tx, platform_domain_id))
         )
         is_solved = state.watch_problem is not None and not watched.check_failed
         if is_solved or state.seen_at is None or state.seen_at < now - SEEN_EVERY:
@@ -248,7 +246,7 @@ class DriftRepair:
 
 def _note_seen(tx: Tx, platform_domain_id: int, *, is_well: bool = True) -> None:
     no_problem = {"watch_problem": None, "watch_problem_detail": None} if is_well else {}
-    zone_state_store.update_zone_state(tx, platform_domain_id, seen_at=tx.now, **no_problem)
+    zone_store.update_zone_state(tx, platform_domain_id, seen_at=tx.now, **no_problem)
 
 
 def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str, *, is_lasting: bool) -> bool:
@@ -258,9 +256,9 @@ def _note_problem(tx: Tx, platform_domain_id: int, cause: str, detail: str, *, i
     """
     if is_lasting:
         notify_of_zone_problem(tx, platform_domain_id, cause, detail)
-    before = zone_state_store.find_zone_state(tx, platform_domain_id)
+    before = zone_store.find_zone_state(tx, platform_domain_id)
     if before.watch_problem == cause:
         return False
     values = {"watch_problem": cause, "watch_problem_detail": detail}
-    zone_state_store.update_zone_state(tx, platform_domain_id, **values)
+    zone_store.update_zone_state(tx, platform_domain_id, **values)
     return True

@@ -13,7 +13,7 @@ import structlog
 from sublet.db import Database
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.primaries.judgement import judge, owners_expected_empty
 from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import (
@@ -182,7 +182,7 @@ class PrimaryZone:
             raise BatchRefused("refused", str(error), was_sent=False) from error
 
     async def _delete_update(self, batch: Batch) -> None:
-        await self._db.write(zone_state_store.delete_zone_update, batch.next_fence)
+        await self._db.write(zone_store.delete_zone_update, batch.next_fence)
 
     async def _settle(self, primary: Primary, batch: Batch) -> None:
         """Read the fence and store which earlier messages were applied.

@@ -20,7 +20,7 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
 from sublet.primaries.hand_over import hand_over
@@ -32,7 +32,7 @@ from sublet.subdomains.lifecycle import desired_records, has_records
 
 BATCH_MAX = 100
 """The maximum number of names in a batch, unless the settings of the primary have another number."""
-BACK_OFF_MAX_SECONDS = zone_state_store.BACK_OFF_MAX.total_seconds()
+BACK_OFF_MAX_SECONDS = zone_store.BACK_OFF_MAX.total_seconds()
 """The maximum back-off of a name."""
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
@@ -178,8 +178,8 @@ def _write_ahead_batch(tx: Tx, platform_domain: PlatformDomain, items: tuple[Ite
     """Write ahead an update with a new fence, and return the update as a batch."""
     next_fence = new_fence()
     owners = tuple((item.subdomain_id, owner) for item in items for owner in sorted(item.new_owners))
-    fence = zone_state_store.find_zone_state(tx, platform_domain.id).fence
-    zone_state_store.insert_zone_update(tx, platform_domain.id, next_fence, owners)
+    fence = zone_store.find_zone_state(tx, platform_domain.id).fence
+    zone_store.insert_zone_update(tx, platform_domain.id, next_fence, owners)
     return Batch(
         platform_domain.id, platform_domain.domain, items, platform_domain.primary, fence, next_fence
     )
@@ -197,21 +197,21 @@ def settle_fence(tx: Tx, platform_domain_id: int, expected: str | None, found: s
       zone must be checked.
     """
     zone_store.lock_zone(tx, platform_domain_id)
-    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    state = zone_store.find_zone_state(tx, platform_domain_id)
     if state.fence != expected:
         return "moved"
-    owners = None if found is None else zone_state_store.find_zone_update(tx, platform_domain_id, found)
+    owners = None if found is None else zone_store.find_zone_update(tx, platform_domain_id, found)
     if owners is not None:
         zone = platform_domain_store.find_platform_domain(tx, platform_domain_id)
         may_have_records = zone is not None and zone.accepts_records
         published_owner_store.mark_owners_sent(tx, owners, may_have_records=may_have_records)
-        zone_state_store.delete_zone_updates(tx, platform_domain_id)
-        zone_state_store.update_zone_state(tx, platform_domain_id, fence=found)
+        zone_store.delete_zone_updates(tx, platform_domain_id)
+        zone_store.update_zone_state(tx, platform_domain_id, fence=found)
         return "applied"
     if found == state.fence:
         return "same"
-    zone_state_store.delete_zone_updates(tx, platform_domain_id)
-    zone_state_store.update_zone_state(tx, platform_domain_id, fence=found, rebuilt_at=tx.now)
+    zone_store.delete_zone_updates(tx, platform_domain_id)
+    zone_store.update_zone_state(tx, platform_domain_id, fence=found, rebuilt_at=tx.now)
     after = {"fence_expected": state.fence, "fence_found": found}
     audit.record(
         tx, SYSTEM, "zone.found_rebuilt", platform_domain_id, object_type="platform_domain", after=after
@@ -227,9 +227,9 @@ def record_publication(tx: Tx, results: Mapping[int, Result], batch: Batch) -> l
     """
     zone_store.lock_zone(tx, batch.platform_domain_id)
     settle_fence(tx, batch.platform_domain_id, batch.fence, batch.next_fence)
-    state = zone_state_store.find_zone_state(tx, batch.platform_domain_id)
+    state = zone_store.find_zone_state(tx, batch.platform_domain_id)
     if state.problem is not None or state.next_attempt_at is not None:
-        zone_state_store.update_zone_state(tx, batch.platform_domain_id, **_NO_PROBLEM)
+        zone_store.update_zone_state(tx, batch.platform_domain_id, **_NO_PROBLEM)
     store.lock_subdomains(tx, results)
     published = []
     for result in results.values():
@@ -278,9 +278,9 @@ def record_zone_fault(
     After `FAILURES_BEFORE_NOTICE` failed attempts in a row, notify the operator.
     """
     zone_store.lock_zone(tx, platform_domain_id)
-    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    state = zone_store.find_zone_state(tx, platform_domain_id)
     next_attempt_at = tx.now + backoff_delay(state.attempts, ZONE_BACK_OFF_MAX_SECONDS)
-    zone_state_store.update_zone_state(
+    zone_store.update_zone_state(
         tx,
         platform_domain_id,
         problem=cause,

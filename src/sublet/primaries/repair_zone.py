@@ -17,7 +17,7 @@ from sublet.db import Database, Tx
 from sublet.dns.types import Record
 from sublet.errors import Conflict
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
+from sublet.platform_domains import zone_store
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import OrphanedOwner, Repairs
@@ -98,8 +98,8 @@ def begin_repair(
     if platform_domain is None or platform_domain.primary != primary:
         raise Conflict("The zone moved to another server during the check. Check it again.")
     reason = None if force else stop_reason(found)
-    before = zone_state_store.find_zone_state(tx, platform_domain_id)
-    zone_state_store.update_zone_state(
+    before = zone_store.find_zone_state(tx, platform_domain_id)
+    zone_store.update_zone_state(
         tx,
         platform_domain_id,
         checked_at=tx.now,
@@ -175,11 +175,11 @@ def end_repair(tx: Tx, platform_domain_id: int, serial: int | None, rebuilt_at: 
     # The publisher may set `rebuilt_at` at the same time. Without the lock, this transaction could overwrite
     # it with None.
     zone_store.lock_zone(tx, platform_domain_id)
-    state = zone_state_store.find_zone_state(tx, platform_domain_id)
+    state = zone_store.find_zone_state(tx, platform_domain_id)
     values: dict[str, object] = {"checked_serial": serial}
     if state.rebuilt_at == rebuilt_at and state.repair_stopped_at is None:
         values["rebuilt_at"] = None
-    zone_state_store.update_zone_state(tx, platform_domain_id, **values)
+    zone_store.update_zone_state(tx, platform_domain_id, **values)
 
 
 def _audit_repair(tx: Tx, actor: Actor, platform_domain_id: int, found: Repairs, *, stopped: bool) -> None:

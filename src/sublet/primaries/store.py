@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from sublet.db import Prepared, Tx
-from sublet.platform_domains.zone_state_store import BACK_OFF_MAX, IN_BACK_OFF
+from sublet.platform_domains.zone_store import BACK_OFF_MAX, IN_BACK_OFF
 from sublet.schema import STREAMED
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sublet.db import Database, Tx
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store
-from sublet.platform_domains.zone_state_store import ZoneState
+from sublet.platform_domains import zone_store
+from sublet.platform_domains.zone_store import ZoneState
 from sublet.primaries import store as publish_store
 from sublet.primaries.store import Waiting
 from sublet.processes.repeat import repeat
@@ -62,7 +62,7 @@ class ZoneMetrics:
 
 def list_zone_snapshots(tx: Tx) -> tuple[ZoneSnapshot, ...]:
     """Return the current snapshot of every zone, sorted by domain."""
-    states = zone_state_store.list_zone_states(tx)
+    states = zone_store.list_zone_states(tx)
     waiting = publish_store.count_waiting(tx)
     return tuple(
         ZoneSnapshot(

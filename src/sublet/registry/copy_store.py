@@ -19,13 +19,11 @@ from sqlalchemy.exc import DBAPIError
 import sublet.accounts.session_store
 import sublet.accounts.store
 import sublet.credits.store
-import sublet.health.brake_store
 import sublet.health.store
-import sublet.mail.operator_notice_store
+import sublet.mail.store
 import sublet.operations.idempotency_store
 import sublet.operations.rate_limit_store
 import sublet.platform_domains.store
-import sublet.platform_domains.zone_state_store
 import sublet.platform_domains.zone_store
 import sublet.processes.store
 import sublet.sign_in.devices.store

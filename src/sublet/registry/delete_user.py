@@ -22,9 +22,9 @@ from sublet.credits.model import Outcome
 from sublet.credits.store import find_balance, lock_balance
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.mail.letter import render
 from sublet.mail.model import DELETION_NOTICE
 from sublet.mail.outbox import enqueue_to
-from sublet.mail.templates import render
 from sublet.organizations.notices import notify_owners
 from sublet.registry import erasure_store as store
 from sublet.subdomains.delete import move_to_trash

@@ -28,9 +28,8 @@ from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
 from sublet.db import Tx
-from sublet.mail.operator_mail import ERASED
-from sublet.mail.operator_notice_store import operator_notices
-from sublet.mail.store import mails
+from sublet.mail.operator_notices import ERASED
+from sublet.mail.store import mails, operator_notices
 from sublet.operations.idempotency_store import idempotency_keys
 from sublet.schema import metadata
 from sublet.sign_in.store import delete_of_user

@@ -7,9 +7,8 @@ from sublet.accounts.model import Token, User
 from sublet.accounts.tokens.issue import digest, find_secrets, revoke
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.mail.letter import quoted
+from sublet.mail.letter import quoted, render
 from sublet.mail.outbox import enqueue
-from sublet.mail.templates import render
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from sublet.operations.operation import BASE_PATH
 from sublet.operations.publication_wait import PublicationWaiter
 from sublet.operations.rate_limiter import RateLimiter, choose_reserve
 from sublet.platform_domains.name_servers import name_servers
+from sublet.service.dns_part import updates_accepted
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket
-from sublet.service.update_part import updates_accepted
 from sublet.subdomains.update_keys.keys import read_server_secret
 from sublet.surfaces import OPERATIONS, RDAP_OPERATIONS
 from sublet.web.console import Console

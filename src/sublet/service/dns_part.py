@@ -1,5 +1,5 @@
-"""The built-in name server as a part of a process, and the addresses at which this host reaches all built-in
-name servers.
+"""The DNS as a part of a process: the built-in name server, DNS UPDATE, and the addresses at which this host
+reaches all built-in name servers.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -10,12 +10,16 @@ from prometheus_client import Counter
 from sublet.automatic_ds.schedule_check import schedule_check
 from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen, public_dns_addresses
 from sublet.db import Database
+from sublet.dns.listener import Listener
 from sublet.dns.nameserver import NameServer
 from sublet.dns.types import ZoneView
 from sublet.errors import Unavailable
 from sublet.health.store import list_followed
 from sublet.metrics import Metrics
+from sublet.operations.call import Context
 from sublet.subdomains.view_zone import view_zones
+from sublet.updates.server import UpdateServer
+from sublet.updates.wire import MESSAGE_BYTES_MAX
 
 
 @asynccontextmanager
@@ -93,3 +97,38 @@ def built_in_addresses(settings: Settings, own: tuple[str, int] | None = None) -
 
 def _local_address(host: str, port: int) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port  # noqa: S104 - the operator's setting
+
+
+@asynccontextmanager
+async def updates_accepted(context: Context) -> AsyncIterator[tuple[str, int] | None]:
+    """Answer DNS UPDATE until the block ends, and yield the address; None if `update_listen` is empty.
+
+    Raises:
+        Unavailable: the address can't be used.
+    """
+    settings = context.settings
+    answered = Counter(
+        "sublet_update_answers",
+        "Messages answered at update_listen, by response code.",
+        ("rcode",),
+        registry=context.metrics.registry,
+    )
+    if not settings.update_listen or context.update_secret is None:
+        yield None
+        return
+    server = UpdateServer(
+        context, context.update_secret, on_answer=lambda rcode: answered.labels(rcode).inc()
+    )
+    host, port = parse_listen("update_listen", settings.update_listen)
+    listener = Listener(server.reply, message_bytes_max=MESSAGE_BYTES_MAX, udp_batch_max=1, is_shared=True)
+    try:
+        port = await listener.start(host, port)
+    except OSError as error:
+        raise Unavailable(
+            f"Can't listen on {settings.update_listen} for DNS UPDATE: {error.strerror}. "
+            "Check `update_listen`."
+        ) from error
+    try:
+        yield host, port
+    finally:
+        await listener.close()

@@ -15,8 +15,7 @@ from sublet.db import Database
 from sublet.health.checker import Checker
 from sublet.health.health_keeper import Follower, HealthKeeper
 from sublet.mail.mailer import Mailer
-from sublet.mail.smtp import SmtpTransport, smtp_server
-from sublet.mail.transport import LogTransport, PrintTransport, Transport
+from sublet.mail.smtp import LogTransport, PrintTransport, SmtpTransport, Transport, smtp_server
 from sublet.metrics import Metrics
 from sublet.primaries.answer_check import AnswerCheck, AnswerWatch
 from sublet.primaries.drift_repair import DriftRepair

@@ -25,12 +25,18 @@ from sublet.errors import (
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call, Context, OpenCall
-from sublet.operations.client import Client, is_from_site, refuse_other_sites
-from sublet.operations.gates import FOR_OTHER_SESSIONS, not_sensitive, sensitive
+from sublet.operations.client import CLEARED_COOKIE, Client, is_from_site, refuse_other_sites, set_cookie
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, AUTH, Operations, Parameter
+from sublet.operations.operation import (
+    API,
+    AUTH,
+    FOR_OTHER_SESSIONS,
+    Operations,
+    Parameter,
+    not_sensitive,
+    sensitive,
+)
 from sublet.operations.paging import Paging
-from sublet.operations.session_cookie import CLEARED_COOKIE, set_cookie
 from sublet.operations.shapes import (
     NOW,
     PAGE,

@@ -11,8 +11,8 @@ from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, validation_failed
 from sublet.limits import ADDRESS_CODES_OF_USER, WRONG_CODES
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue, refuse_full_mailbox
-from sublet.mail.templates import render
 from sublet.sign_in.notices import notify
 from sublet.sign_in.sessions import end_others
 from sublet.sign_up import store

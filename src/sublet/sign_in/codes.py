@@ -19,8 +19,8 @@ from sublet.limits import (
     SIGN_IN_CODES_OF_NETWORK,
     SIGN_IN_MAILS_TO_ADDRESS,
 )
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue_to, lock_and_count_mails
-from sublet.mail.templates import render
 from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code

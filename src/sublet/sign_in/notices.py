@@ -2,8 +2,8 @@
 
 from sublet.accounts.model import User
 from sublet.db import Tx
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue
-from sublet.mail.templates import render
 
 
 def notify(

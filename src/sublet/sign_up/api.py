@@ -10,8 +10,7 @@ from sublet.db import Tx
 from sublet.errors import FieldError, RateLimited, SignUpClosed, ValidationFailed, validation_failed
 from sublet.operations import tags
 from sublet.operations.call import Answer, OpenCall
-from sublet.operations.gates import not_sensitive
-from sublet.operations.operation import AUTH, Operations
+from sublet.operations.operation import AUTH, Operations, not_sensitive
 from sublet.operations.shapes import Body, Shape, Success
 from sublet.sign_in.api import CodeSentAnswer, ConfirmSignUpBody, cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn

@@ -28,8 +28,8 @@ from sublet.limits import (
     SIGN_UPS_OF_NETWORK,
     UNPROVEN_SIGN_UPS_OF_NETWORK,
 )
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue_to, lock_and_count_mails
-from sublet.mail.templates import render
 from sublet.restrictions import SCOPES
 from sublet.sign_up import store
 from sublet.sign_up.codes import (

@@ -8,8 +8,8 @@ from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
 from sublet.db import Tx
 from sublet.limits import WRONG_CODES
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue_to
-from sublet.mail.templates import render
 from sublet.sign_up import store
 from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
 

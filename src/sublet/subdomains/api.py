@@ -48,9 +48,8 @@ from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
-from sublet.operations.gates import IF_PAID, not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
-from sublet.operations.operation import API, Operations, Refusals
+from sublet.operations.operation import API, IF_PAID, Operations, Refusals, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     COUPON,
@@ -75,6 +74,7 @@ from sublet.platform_domains.api import ModeShape
 from sublet.platform_domains.model import MODES, PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
+from sublet.subdomains.availability import Availability, view_availability
 from sublet.subdomains.delegation.served import warnings_of_lacking
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, not_found
@@ -117,7 +117,6 @@ from sublet.subdomains.shapes import (
     subdomain_shape,
 )
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.subdomains.view_availability import Availability, view_availability
 
 usage = Operations(API, tags.ACCOUNT)
 

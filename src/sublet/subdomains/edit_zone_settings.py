@@ -9,11 +9,10 @@ from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import refuse_missing_cuts
-from sublet.platform_domains.platform_domain import edit_platform_domain
+from sublet.platform_domains.platform_domain import edit_platform_domain, find_platform_domain
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import desired_records, has_records, is_in_dns
@@ -90,11 +89,11 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
                 for owner in {record.owner for record in desired_records(each, edited.delegation_ttl_seconds)}
             ]
             published_owner_store.insert_published_owners(tx, owners, sent=True, has_records=with_records)
-    zone_state_store.delete_zone_state(tx, before.id)
+    zone_store.delete_zone_state(tx, before.id)
     if edited.primary:
         # The new server may have an old copy of the zone. `rebuilt_at` makes its first check compare the
         # whole zone.
-        zone_state_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
+        zone_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)
     unpublished = [] if edited.primary else store.list_unpublished_ids(tx, before.id)

@@ -20,9 +20,9 @@ from sublet.dns.names import is_at_or_below
 from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains import zone_state_store, zone_store
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains import delegation_store, published_owner_store, store
 from sublet.subdomains.edit_zone_settings import refuse_losses
 from sublet.subdomains.sweep import store as sweep_store
@@ -158,7 +158,7 @@ def remove_platform_domain(tx: Tx, actor: Actor, identifier: str, *, force: bool
         if coupon.platform_domain_id == found.id and coupon.retired_at is None:
             retire_coupon(tx, actor, coupon.code)
     published_owner_store.delete_published_owners_of_zone(tx, found.id)
-    zone_state_store.delete_zone_state(tx, found.id)
+    zone_store.delete_zone_state(tx, found.id)
     zone_store.delete_records(tx, found.id)
     platform_domain_store.remove_platform_domain(tx, found.id)
     before = {"domain": found.domain, "primary": found.primary}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.find import find_platform_domain
-from sublet.platform_domains.label_patterns import is_blocked
+from sublet.platform_domains.labels import is_blocked
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.store import stream_held
 
 

@@ -23,7 +23,7 @@ from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.zone_state_store import is_zone_signed
+from sublet.platform_domains.zone_store import is_zone_signed
 from sublet.subdomains import store
 from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import is_in_dns, restorable_until

@@ -26,8 +26,7 @@ from sublet.dns.names import (
 )
 from sublet.errors import FieldError, PlatformDomainNotFound, TokenRestricted
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.visibility import is_visible
+from sublet.platform_domains.model import PlatformDomain, is_visible
 from sublet.subdomains.model import Register
 
 NAMES_CACHED: Final = 4096

@@ -6,7 +6,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import NameserverRequired, RetryNotAvailable
-from sublet.platform_domains.zone_state_store import end_zone_back_off
+from sublet.platform_domains.zone_store import end_zone_back_off
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed

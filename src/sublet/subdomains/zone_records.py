@@ -15,8 +15,8 @@ from sublet.dns.types import RECORD_TYPES, Record, RecordSet, RecordSetInput
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.find import find_platform_domain
 from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.records.rule import check_records, parse_owner
 

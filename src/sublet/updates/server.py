@@ -31,8 +31,7 @@ from sublet.dns.wire import HEADER_BYTES
 from sublet.errors import Category, Refusal
 from sublet.ids import new_request_id
 from sublet.operations.call import Call, Context
-from sublet.operations.client import Client
-from sublet.operations.client_address import address_key, network_key
+from sublet.operations.client import Client, address_key, network_key
 from sublet.operations.idempotency import write_once
 from sublet.operations.rate_limiter import ADDRESS, NETWORK, WRITE
 from sublet.platform_domains.model import PlatformDomain

@@ -20,8 +20,7 @@ from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.docs_page import Reference
 from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
-from sublet.operations.client import Client, is_from_site, origin_refusal
-from sublet.operations.client_address import address_key
+from sublet.operations.client import Client, address_key, is_from_site, origin_refusal
 from sublet.operations.operation import Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 from sublet.web.waiting import NOTHING_WAITS, Waiting

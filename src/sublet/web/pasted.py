@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
 from sublet.dns.names import InvalidName, is_at_or_below, parse_host_name
-from sublet.dns.ttl import is_ttl
+from sublet.dns.records import is_ttl
 
 ValueT = TypeVar("ValueT")
 

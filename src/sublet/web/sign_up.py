@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from sublet.errors import ValidationFailed
-from sublet.organizations.view_invitation import view_invitation
+from sublet.organizations.invitations import view_invitation
 from sublet.web.page import PageCall
 from sublet.web.sign_in import kept_path, next_path, show_opened
 

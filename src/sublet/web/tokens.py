@@ -5,8 +5,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sublet.accounts.tokens.create import LIFE_DEFAULT, OWN_LIFE_MAX
-from sublet.accounts.tokens.rotate import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
+from sublet.accounts.tokens.tokens import (
+    LIFE_DEFAULT,
+    OVERLAP_SECONDS_DEFAULT,
+    OVERLAP_SECONDS_MAX,
+    OWN_LIFE_MAX,
+)
 from sublet.restrictions import SCOPES
 from sublet.web.form import Form
 from sublet.web.page import PageCall

@@ -12,7 +12,7 @@ from contextlib import suppress
 import psycopg
 
 from long.scenario import FAULTS, POSTGRESQL, SQLITE, Outcome, Scenario, Trial, registry_on
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries.drift_repair import PAUSE_MAX_SECONDS
 from sublet.processes.leases import check_lease
 from support.leases import run_out

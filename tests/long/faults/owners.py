@@ -19,8 +19,12 @@ from sublet.db import Tx
 from sublet.doctor.accounts import check_owners
 from sublet.errors import Refusal, Unavailable
 from sublet.organizations.invitations import accept_invitation, invite_member
-from sublet.organizations.members import remove_member, set_role, set_role_as_operator
-from sublet.organizations.organization import create_organization
+from sublet.organizations.organization import (
+    create_organization,
+    remove_member,
+    set_role,
+    set_role_as_operator,
+)
 from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_user import delete_own_user
 from sublet.subdomains.transfers.move import accept

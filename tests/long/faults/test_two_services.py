@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sublet.platform_domains.find import find_platform_domain
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries.store import count_waiting
 from sublet.processes.leases import publish_lease
 from sublet.processes.model import Lease

@@ -7,7 +7,7 @@ from functools import partial
 
 from long.machine.real import Real
 from long.machine.time_model import Registry
-from sublet.platform_domains.zone_state_store import find_zone_state
+from sublet.platform_domains.zone_store import find_zone_state
 from sublet.primaries.plan import plan_changes
 from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,

@@ -29,10 +29,9 @@ from sublet.errors import Refusal
 from sublet.migrations import upgrade
 from sublet.operations.idempotency import WriteResult, write_once
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.grants import grant_platform_domain
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import add_platform_domain
+from sublet.platform_domains.platform_domain import add_platform_domain, grant_platform_domain
 from sublet.subdomains.store import list_unreleased_names
 
 START = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)

@@ -11,7 +11,7 @@ from long.machine.coverage import missed
 from long.machine.machine import STEPS
 from long.machine.run import RUNS
 from long.machine.soak import Ran, run
-from sublet.platform_domains import zone_state_store
+from sublet.platform_domains import zone_store
 from sublet.subdomains import charge, lifecycle, register, renew, store
 from sublet.subdomains.sweep import sweep
 from support.repetitions import WHOLE, share
@@ -46,7 +46,7 @@ def _forget_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zone_state_store, "insert_zone_update", lambda *_: None)
+    monkeypatch.setattr(zone_store, "insert_zone_update", lambda *_: None)
 
 
 def _charge_twice(monkeypatch: pytest.MonkeyPatch) -> None:

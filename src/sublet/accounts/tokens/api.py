@@ -8,17 +8,18 @@ from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 from msgspec import UNSET, Meta, UnsetType
 
 from sublet.accounts.model import Token, User
-from sublet.accounts.tokens.change import change_token
-from sublet.accounts.tokens.create import create_token
 from sublet.accounts.tokens.issue import IssuedToken
-from sublet.accounts.tokens.own import (
+from sublet.accounts.tokens.tokens import (
+    OVERLAP_SECONDS_MAX,
     acting_credential_of,
+    change_token,
+    create_token,
     find_acting_credential,
     find_own_token,
     list_own_tokens,
+    revoke_own_token,
+    rotate_token,
 )
-from sublet.accounts.tokens.revoke_own import revoke_own_token
-from sublet.accounts.tokens.rotate import OVERLAP_SECONDS_MAX, rotate_token
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -27,9 +28,8 @@ from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
-from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
-from sublet.operations.operation import API, Operations, Parameter, Refusals
+from sublet.operations.operation import API, Operations, Parameter, Refusals, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NEXT_YEAR,

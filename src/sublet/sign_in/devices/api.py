@@ -23,14 +23,13 @@ from sublet.errors import (
 )
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call, OpenCall
-from sublet.operations.client_address import address_key
-from sublet.operations.gates import not_sensitive, sensitive
+from sublet.operations.client import address_key
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, AUTH, Operations, Parameter
+from sublet.operations.operation import API, AUTH, Operations, Parameter, not_sensitive, sensitive
 from sublet.operations.rate_limiter import USER_CODE
 from sublet.operations.shapes import Body, NoBody, Shape, Success, one_of
 from sublet.sign_in.devices import store as device_store
-from sublet.sign_in.devices.decide import allow_device, find_device, refuse_device
+from sublet.sign_in.devices.device import allow_device, find_device, poll_device, refuse_device, start_device
 from sublet.sign_in.devices.model import (
     ALLOWED,
     INTERVAL,
@@ -42,8 +41,6 @@ from sublet.sign_in.devices.model import (
     DeviceRequest,
     spell_user_code,
 )
-from sublet.sign_in.devices.poll import poll_device
-from sublet.sign_in.devices.start import start_device
 
 open_api = Operations(AUTH, tags.OPEN_ACCOUNT)
 

@@ -21,9 +21,8 @@ from sublet.errors import (
 )
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.gates import IF_PAID, sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations
+from sublet.operations.operation import API, IF_PAID, Operations, sensitive
 from sublet.operations.shapes import (
     NEXT_YEAR,
     NOW,

@@ -25,9 +25,8 @@ from sublet.errors import (
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
-from sublet.operations.gates import sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations, Parameter, Refusals, TextForm
+from sublet.operations.operation import API, Operations, Parameter, Refusals, TextForm, sensitive
 from sublet.operations.shapes import Body, NoBody, Success
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.api import OWN_NAME, wait_for_publication

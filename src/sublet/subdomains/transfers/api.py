@@ -26,9 +26,8 @@ from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
-from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import WriteResult, write_once
-from sublet.operations.operation import API, Operations, Parameter, Refusals
+from sublet.operations.operation import API, Operations, Parameter, Refusals, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
     NOW,

@@ -8,9 +8,8 @@ from sublet.accounts.store import find_user
 from sublet.audit import SYSTEM, Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
-from sublet.mail.templates import render
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.find import (
     find_received,

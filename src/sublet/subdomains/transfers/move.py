@@ -16,8 +16,7 @@ from sublet.mail.letter import Message, letter, name_page
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.visibility import is_visible
+from sublet.platform_domains.model import PlatformDomain, is_visible
 from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.availability import unavailable
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread

@@ -16,8 +16,8 @@ from sublet.limits import (
     TRANSFER_MAILS_TO_ADDRESS,
     TRANSFERS_OF_USER,
 )
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue, enqueue_to, lock_and_count_mails
-from sublet.mail.templates import render
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain

@@ -12,9 +12,8 @@ from sublet.db import Tx
 from sublet.errors import AccountSuspended, Conflict, SubdomainNotFound, TokenNotFound, ValidationFailed
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.gates import not_sensitive, sensitive
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations, Parameter
+from sublet.operations.operation import API, Operations, Parameter, not_sensitive, sensitive
 from sublet.operations.shapes import NEXT_YEAR, NOW, Body, Id, Moment, NoBody, Shape, Success, one_of
 from sublet.organizations.notices import notify_of_token
 from sublet.subdomains.shapes import FQDN

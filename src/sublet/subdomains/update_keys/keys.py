@@ -17,9 +17,14 @@ from typing import Final
 from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.tokens.create import OWN_LIFE_MAX, create_token
 from sublet.accounts.tokens.issue import IssuedToken, revoke
-from sublet.accounts.tokens.own import find_acting_credential, find_own_token, list_own_tokens
+from sublet.accounts.tokens.tokens import (
+    OWN_LIFE_MAX,
+    create_token,
+    find_acting_credential,
+    find_own_token,
+    list_own_tokens,
+)
 from sublet.audit import Actor
 from sublet.config import SettingsError
 from sublet.db import Tx
