@@ -7,7 +7,7 @@ from itertools import chain
 
 from sublet.accounts import api as accounts
 from sublet.accounts.tokens import api as tokens
-from sublet.automatic_ds import api as automatic_ds
+from sublet.child_zones import api as automatic_ds
 from sublet.credits import api as credits_
 from sublet.health import api as health
 from sublet.operations.operation import Operation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sublet.audit import list_events
-from sublet.automatic_ds.follow_child import WAITING
+from sublet.child_zones.follow_ds import WAITING
 from sublet.db import Tx
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.store import find_unreleased

@@ -10,8 +10,8 @@ from pathlib import Path
 import dns.rrset
 import pytest
 
-from sublet.automatic_ds.decide import UNSEEN_MAX, decide
-from sublet.automatic_ds.model import (
+from sublet.child_zones.decide_ds import UNSEEN_MAX, decide
+from sublet.child_zones.model import (
     Awaited,
     Decision,
     Keep,
@@ -23,7 +23,7 @@ from sublet.automatic_ds.model import (
     Rules,
     Wait,
 )
-from sublet.automatic_ds.signalling import join_proofs
+from sublet.child_zones.signalling import join_proofs
 from sublet.dns.types import DsRecord
 from support.child_keys import (
     CHILD,

@@ -8,8 +8,8 @@ import dns.message
 import dns.rrset
 import pytest
 
-from sublet.automatic_ds.child import TYPES, decide_for_all_servers, requests_ds
-from sublet.automatic_ds.model import Decision, Keep, Proof, Refuse, Replace, Rules, Wait
+from sublet.child_zones.cds_answers import TYPES, decide_for_all_servers, requests_ds
+from sublet.child_zones.model import Decision, Keep, Proof, Refuse, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey, cds, dnskeys, sign

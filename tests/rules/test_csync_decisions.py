@@ -15,10 +15,9 @@ import dns.rrset
 import dns.zone
 import pytest
 
-from sublet.automatic_ds.model import Keep, Refuse
-from sublet.csync.answers import types_in
-from sublet.csync.decide import decide_for_all_servers, has_csync, questions_about
-from sublet.csync.model import Change, Decision, ReplayGuard
+from sublet.child_zones.csync_answers import types_in
+from sublet.child_zones.decide_csync import decide_for_all_servers, has_csync, questions_about
+from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.model import Observation, Reply, Server, Target
 from support.child_keys import CHILD, HOUR, ChildKey
@@ -76,7 +75,9 @@ def server(zone: dns.zone.Zone, target: Target = TARGET, *, unsigned: Sequence[s
     return found
 
 
-def decided(*servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET, **seen: object) -> Decision:
+def decided(
+    *servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET, **seen: object
+) -> CsyncDecision:
     """Return the decision about a delegation whose first nameserver answers at these servers, and the second
     at the last one.
     """
@@ -85,7 +86,7 @@ def decided(*servers: Server, guard: ReplayGuard = NONE, target: Target = TARGET
     return decide_for_all_servers(target, Observation(servers=both, **seen), questions, guard, NOW)  # type: ignore[arg-type] # by name
 
 
-def code(decision: Decision) -> str:
+def code(decision: CsyncDecision) -> str:
     """Return the code of a refusal, or the kind of another decision."""
     return decision.code if isinstance(decision, Refuse) else type(decision).__name__
 
@@ -129,7 +130,7 @@ READDRESSED = (*SAME[:2], "ns1 A 9.9.9.2", "ns1 AAAA 2620:fe::9", ALL)
         ),
     ],
 )
-def test_the_types_in_the_csync_record_are_copied(records: Sequence[str], expected: Decision) -> None:
+def test_the_types_in_the_csync_record_are_copied(records: Sequence[str], expected: CsyncDecision) -> None:
     assert decided(server(zone_of(records))) == expected
 
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from sublet.audit import AuditEvent
-from sublet.automatic_ds.mails import change_mail
+from sublet.child_zones.ds_mails import change_mail
 from sublet.dns.types import DsRecord
 from sublet.subdomains.ds_sources import FOLLOWED, ds_sources, last_change_by_hand
 

@@ -19,8 +19,8 @@ from sublet.mail.letter import (
     quoted,
     without_links,
 )
-from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, back_off, is_given_up, with_link
-from sublet.mail.operator_notices import KINDS, NOTICES_MAX, Notice, write_operator_mail
+from sublet.mail.model import GIVEN_UP_AFTER, LEASE, Mail, Notice, back_off, is_given_up, with_link
+from sublet.mail.operator_notices import KINDS, NOTICES_MAX, write_operator_mail
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
-from sublet.automatic_ds.model import PublishedKeys
+from sublet.child_zones.model import PublishedKeys
 from sublet.dns.types import DsRecord
 
 CHILD = dns.name.from_text("blog.example.net.")

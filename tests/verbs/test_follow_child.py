@@ -12,8 +12,9 @@ from sqlalchemy import select
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
-from sublet.automatic_ds.child_follower import ChildFollower
-from sublet.automatic_ds.follow_child import (
+from sublet.child_zones.automatic_ds import PAUSE, schedule_check, set_automatic_ds, view_automatic_ds
+from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.follow_ds import (
     RECHECK_AFTER,
     REFUSED,
     WAITING,
@@ -21,10 +22,7 @@ from sublet.automatic_ds.follow_child import (
     follow_child,
     plan_check,
 )
-from sublet.automatic_ds.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
-from sublet.automatic_ds.schedule_check import PAUSE, schedule_check
-from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
-from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
+from sublet.child_zones.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store

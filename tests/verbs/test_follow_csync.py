@@ -7,12 +7,8 @@ import pytest
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
-from sublet.automatic_ds.follow_child import RECHECK_AFTER
-from sublet.automatic_ds.model import Keep, Refuse
-from sublet.automatic_ds.schedule_check import schedule_check
-from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
-from sublet.automatic_ds.view_automatic_ds import view_automatic_ds
-from sublet.csync.follow_csync import (
+from sublet.child_zones.automatic_ds import schedule_check, set_automatic_ds, view_automatic_ds
+from sublet.child_zones.follow_csync import (
     REFUSED,
     find_replay_guard,
     follow_csync,
@@ -20,7 +16,8 @@ from sublet.csync.follow_csync import (
     plan_check,
     refuse_if_worse,
 )
-from sublet.csync.model import Change, Decision, ReplayGuard
+from sublet.child_zones.follow_ds import RECHECK_AFTER
+from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.errors import Conflict
 from sublet.health import store as health_store
@@ -51,7 +48,7 @@ def change_of(registry: Registry, *hosts: str, glue: tuple[GlueEntry, ...] = (),
     return Change(hosts, glue, serial, registry.now - timedelta(hours=1))
 
 
-def follow(registry: Registry, shop: Subdomain, decision: Decision) -> Decision | None:
+def follow(registry: Registry, shop: Subdomain, decision: CsyncDecision) -> CsyncDecision | None:
     """Apply a decision from checks of the present generation."""
     guard = registry.read(find_replay_guard, shop.id)
     assert guard is not None

@@ -7,13 +7,13 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.store import find_emails
-from sublet.automatic_ds.child_follower import ChildFollower
-from sublet.automatic_ds.model import Decision, Keep, Refuse, Remove, Replace, Wait
+from sublet.child_zones import model as child_model
+from sublet.child_zones.csync_follower import CsyncFollower
+from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.model import Decision, Keep, Refuse, Remove, Replace, Wait
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
-from sublet.csync import model as csync_model
-from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.types import DsRecord, GlueEntry
@@ -214,13 +214,13 @@ def check_csync(session: Session, name: SubdomainName) -> Answer:
     """Query a name's nameservers now for a CSYNC record, and change its nameservers and glue accordingly."""
     settings = session.settings
 
-    async def check(db: Database) -> tuple[str, csync_model.Decision]:
+    async def check(db: Database) -> tuple[str, child_model.CsyncDecision]:
         return await CsyncFollower(db, Checker(settings, db)).check(name)
 
     fqdn, decision = session.use(check)
     outcome, refusal, line = "kept", "", f"The nameservers and glue of {fqdn} stay as they are."
     match decision:
-        case csync_model.Change():
+        case child_model.Change():
             outcome, line = "changed", f"{fqdn} has new nameservers or glue."
         case Refuse(code, message):
             outcome, refusal, line = "refused", code, f"{line} {message}"

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import ColumnElement, Select, Table, func, or_, select
 
-from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
-from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
+from sublet.child_zones.model import CSYNC_REFUSALS, DS_REFUSALS
 from sublet.db import Tx
 from sublet.doctor.model import Violation, yield_violations
 from sublet.health.model import BROKEN, STATES, UNKNOWN

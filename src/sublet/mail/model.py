@@ -43,6 +43,21 @@ class Mail:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice to the operator.
+
+    `text` is the service's, `quoted` a user's. `user_id` is the holder whose deletion erases the notice, if
+    any.
+    """
+
+    id: int
+    kind: str
+    text: str
+    quoted: str
+    user_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The reason why a mail was not sent, as a sentence.
 

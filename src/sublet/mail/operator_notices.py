@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from sublet.db import Tx
 from sublet.mail import store
 from sublet.mail.letter import CHARACTERS_MAX, Message, quote_lines
-from sublet.mail.model import SIGNATURE
-from sublet.mail.store import insert_mail
+from sublet.mail.model import SIGNATURE, Notice
 
 EVERY: Final = timedelta(minutes=15)
 """The minimum time between two mails to the operator. Notices of this time share the next mail."""
@@ -35,21 +33,6 @@ ERASED: Final = (
     "`sublet doctor` and `sublet ticket list` show what needs you.\n"
 )
 """The text of a mail with a notice about a deleted user."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A notice to the operator.
-
-    `text` is the service's, `quoted` a user's. `user_id` is the holder whose deletion erases the notice, if
-    any.
-    """
-
-    id: int
-    kind: str
-    text: str
-    quoted: str
-    user_id: int | None
 
 
 def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
@@ -131,7 +114,7 @@ def mail_notices(tx: Tx, address: str, site_name: str) -> int | None:
     notices = store.lock_waiting(tx, _AT_ONCE_MAX)
     if not notices or not is_operator_mail_due(tx):
         return None
-    mail_id = insert_mail(
+    mail_id = store.insert_mail(
         tx,
         user_id=None,
         recipient=address,

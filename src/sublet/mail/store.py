@@ -32,9 +32,9 @@ from sublet.mail.model import (
     EXPIRED,
     UNSENT_TEXT_KEPT_FOR,
     Mail,
+    Notice,
     Outbox,
 )
-from sublet.mail.operator_notices import Notice
 from sublet.schema import BIG_ID, Instant, metadata
 
 ERASED = "deleted"

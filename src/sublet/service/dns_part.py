@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from prometheus_client import Counter
 
-from sublet.automatic_ds.schedule_check import schedule_check
+from sublet.child_zones.automatic_ds import schedule_check
 from sublet.config import Settings, SettingsError, parse_dns_servers, parse_listen, public_dns_addresses
 from sublet.db import Database
 from sublet.dns.listener import Listener

@@ -8,9 +8,9 @@ from functools import partial
 
 from prometheus_client import Histogram
 
-from sublet.automatic_ds.child_follower import ChildFollower
+from sublet.child_zones.csync_follower import CsyncFollower
+from sublet.child_zones.ds_follower import ChildFollower
 from sublet.config import Settings, operator_address
-from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database
 from sublet.health.checker import Checker
 from sublet.health.health_keeper import Follower, HealthKeeper

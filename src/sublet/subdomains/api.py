@@ -74,7 +74,6 @@ from sublet.platform_domains.api import ModeShape
 from sublet.platform_domains.model import MODES, PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
-from sublet.subdomains.availability import Availability, view_availability
 from sublet.subdomains.delegation.served import warnings_of_lacking
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, not_found
@@ -117,6 +116,7 @@ from sublet.subdomains.shapes import (
     subdomain_shape,
 )
 from sublet.subdomains.update_nameservers import update_nameservers
+from sublet.subdomains.view_availability import Availability, view_availability
 
 usage = Operations(API, tags.ACCOUNT)
 

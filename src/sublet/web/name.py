@@ -5,9 +5,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sublet.automatic_ds.api import AutomaticDsShape
-from sublet.automatic_ds.api import answer_of as automatic_ds_answer
-from sublet.automatic_ds.view_automatic_ds import automatic_ds_of
+from sublet.child_zones.api import AutomaticDsShape
+from sublet.child_zones.api import answer_of as automatic_ds_answer
+from sublet.child_zones.automatic_ds import automatic_ds_of
 from sublet.db import Tx
 from sublet.errors import NotFound, PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape

@@ -15,9 +15,9 @@ from sqlalchemy import update
 
 from long.health.judges import run_in_network
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
-from sublet.automatic_ds.child_follower import ChildFollower
+from sublet.child_zones.csync_follower import CsyncFollower
+from sublet.child_zones.ds_follower import ChildFollower
 from sublet.config import Settings
-from sublet.csync.csync_follower import CsyncFollower
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueEntry
 from sublet.health.checker import Checker

@@ -7,8 +7,8 @@ from typing import TypeVar
 from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM, list_events
-from sublet.automatic_ds.mails import change_mail
-from sublet.automatic_ds.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
+from sublet.child_zones.ds_mails import change_mail
+from sublet.child_zones.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict

@@ -12,8 +12,8 @@ import dns.name
 import dns.rcode
 import dns.rdatatype
 
-from sublet.automatic_ds.decide import decide
-from sublet.automatic_ds.model import (
+from sublet.child_zones.decide_ds import decide
+from sublet.child_zones.model import (
     Decision,
     Keep,
     Proof,

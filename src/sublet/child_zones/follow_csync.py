@@ -6,10 +6,9 @@ from msgspec.structs import replace as with_fields
 
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM
-from sublet.automatic_ds.follow_child import record_refusal
-from sublet.automatic_ds.model import Keep, Refuse
-from sublet.csync.mails import change_mail
-from sublet.csync.model import Change, Decision, ReplayGuard
+from sublet.child_zones.csync_mails import change_mail
+from sublet.child_zones.follow_ds import record_refusal
+from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed
 from sublet.health.due_checks import published_check, target_of
@@ -108,8 +107,8 @@ def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:
 
 
 def follow_csync(
-    tx: Tx, subdomain_id: int, generation: int, decision: Decision, guard: ReplayGuard
-) -> Decision | None:
+    tx: Tx, subdomain_id: int, generation: int, decision: CsyncDecision, guard: ReplayGuard
+) -> CsyncDecision | None:
     """Apply a decision to a name's nameservers and glue, and return it.
 
     `generation` is the one that was checked.

@@ -4,10 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from sublet.automatic_ds.model import REFUSALS as DS_REFUSALS
-from sublet.automatic_ds.set_automatic_ds import set_automatic_ds
-from sublet.automatic_ds.view_automatic_ds import AutomaticDsView, view_automatic_ds
-from sublet.csync.model import REFUSALS as CSYNC_REFUSALS
+from sublet.child_zones.automatic_ds import AutomaticDsView, set_automatic_ds, view_automatic_ds
+from sublet.child_zones.model import CSYNC_REFUSALS, DS_REFUSALS
 from sublet.db import Tx
 from sublet.errors import AccountSuspended, PreconditionFailed, SubdomainNotFound, SubdomainSuspended
 from sublet.operations import tags

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sublet.automatic_ds.child import decide_for_all_servers, questions_about, requests_ds
-from sublet.automatic_ds.follow_child import find_rules, follow_child, plan_check
-from sublet.automatic_ds.model import Decision, Proof, is_silence
-from sublet.automatic_ds.signalling import find_proof
+from sublet.child_zones.cds_answers import decide_for_all_servers, questions_about, requests_ds
+from sublet.child_zones.follow_ds import find_rules, follow_child, plan_check
+from sublet.child_zones.model import Decision, Proof, is_silence
+from sublet.child_zones.signalling import find_proof
 from sublet.config import parse_listen
 from sublet.db import Database
 from sublet.errors import Conflict

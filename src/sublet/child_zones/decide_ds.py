@@ -1,6 +1,4 @@
-"""Decide whether a zone's request for other DS records is followed (rules; RFC 7344,
-RFC 8078 and RFC 9615).
-"""
+"""Decide whether a zone's request for other DS records is followed (rules; RFC 7344, RFC 8078, RFC 9615)."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -14,7 +12,7 @@ import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.DS import DS
 
-from sublet.automatic_ds.model import (
+from sublet.child_zones.model import (
     Decision,
     Keep,
     Proof,

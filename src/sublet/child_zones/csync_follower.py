@@ -6,16 +6,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from sublet.automatic_ds.model import Keep, Refuse, is_silence
-from sublet.csync.decide import decide_for_all_servers, has_csync, is_different, questions_about
-from sublet.csync.follow_csync import (
+from sublet.child_zones.decide_csync import decide_for_all_servers, has_csync, is_different, questions_about
+from sublet.child_zones.follow_csync import (
     find_replay_guard,
     follow_csync,
     plan_change,
     plan_check,
     refuse_if_worse,
 )
-from sublet.csync.model import Change, Decision, ReplayGuard
+from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard, is_silence
 from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.checker import Checker, CheckResult
@@ -37,7 +36,7 @@ class CsyncFollower:
         is_followed = await self._db.read(find_replay_guard, due.subdomain_id) is not None
         return [(due.target.fqdn, "CSYNC")] if is_followed else ()
 
-    async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
+    async def follow(self, due: DueCheck, result: CheckResult) -> CsyncDecision | None:
         """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
         If the zone has a CSYNC record and differs from the registry, a second check queries all its records,
@@ -46,11 +45,13 @@ class CsyncFollower:
         """
         return await self._follow(due, result, counts_silence=not result.is_impaired)
 
-    async def _follow(self, due: DueCheck, result: CheckResult, *, counts_silence: bool) -> Decision | None:
+    async def _follow(
+        self, due: DueCheck, result: CheckResult, *, counts_silence: bool
+    ) -> CsyncDecision | None:
         guard = await self._db.read(find_replay_guard, due.subdomain_id)
         if guard is None:
             return None
-        decision: Decision | None = Keep()
+        decision: CsyncDecision | None = Keep()
         if has_csync(due.target, result.seen) and is_different(each.code for each in result.found.findings):
             decision = await self._decide(due, result, guard)
         if decision is None or (is_silence(decision) and not counts_silence):
@@ -60,7 +61,7 @@ class CsyncFollower:
             self.decisions[type(done).__name__.lower()] += 1
         return done
 
-    async def check(self, identifier: str) -> tuple[str, Decision]:
+    async def check(self, identifier: str) -> tuple[str, CsyncDecision]:
         """Check a name now, follow its CSYNC record, and return the name with the decision (`sublet subdomain
         check-csync`).
 
@@ -81,7 +82,7 @@ class CsyncFollower:
             )
         return due.target.fqdn, decision
 
-    async def _decide(self, due: DueCheck, result: CheckResult, guard: ReplayGuard) -> Decision | None:
+    async def _decide(self, due: DueCheck, result: CheckResult, guard: ReplayGuard) -> CsyncDecision | None:
         questions = questions_about(due.target, result.seen)
         whole = await self._checker.check(due.target, waits=True, extra=questions)
         if whole.busy_until is not None:
@@ -96,7 +97,9 @@ class CsyncFollower:
             return planned
         return await self._refuse_worse(planned, result, decision)
 
-    async def _refuse_worse(self, planned: Target, result: CheckResult, change: Change) -> Decision | None:
+    async def _refuse_worse(
+        self, planned: Target, result: CheckResult, change: Change
+    ) -> CsyncDecision | None:
         after = await self._checker.check(planned, waits=True, always_asks=True)
         if after.busy_until is not None:
             return None

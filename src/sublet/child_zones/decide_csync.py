@@ -8,10 +8,9 @@ import dns.message
 import dns.rdata
 from dns.rdtypes.ANY.CSYNC import CSYNC
 
-from sublet.automatic_ds.child import usable_message
-from sublet.automatic_ds.model import Keep, Refuse
-from sublet.csync.answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
-from sublet.csync.model import Change, Decision, ReplayGuard
+from sublet.child_zones.cds_answers import usable_message
+from sublet.child_zones.csync_answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
+from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Delegation, GlueEntry
@@ -56,7 +55,7 @@ def questions_about(target: Target, seen: Observation) -> list[Question]:
 
 def decide_for_all_servers(
     target: Target, seen: Observation, questions: Sequence[Question], guard: ReplayGuard, now: datetime
-) -> Decision:
+) -> CsyncDecision:
     """Return the decision about a name's nameservers and glue.
 
     All nameservers must have the same records, at every address.
@@ -152,7 +151,7 @@ class _Zone:
     zone: Mapping[Question, SignedRecords]
     serial: int
 
-    def decide(self, guard: ReplayGuard) -> Decision:
+    def decide(self, guard: ReplayGuard) -> CsyncDecision:
         """Return the decision that the zone's CSYNC record leads to."""
         wanted = self.zone[self.target.fqdn, "CSYNC"].records
         if not wanted:

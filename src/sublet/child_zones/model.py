@@ -1,4 +1,6 @@
-"""The types of automatic DS: the records that a child publishes, and the decision about them."""
+"""The types of what a child zone asks for: the published records, and the decisions about DS records (CDS,
+CDNSKEY) and about nameservers with glue (CSYNC).
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,7 +8,7 @@ from datetime import datetime, timedelta
 import dns.rrset
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
-from sublet.dns.types import DsRecord
+from sublet.dns.types import DsRecord, GlueEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Remove:
 class Refuse:
     """Refuse the child's request.
 
-    `code` is one of `REFUSALS`, here or in `csync/model.py`; `message` says what to do.
+    `code` is one of `DS_REFUSALS` or `CSYNC_REFUSALS`; `message` says what to do.
     """
 
     code: str
@@ -91,7 +93,7 @@ def is_silence(decision: object) -> bool:
     return isinstance(decision, Refuse) and decision.code == "servers_silent"
 
 
-REFUSALS: dict[str, str] = {
+DS_REFUSALS: dict[str, str] = {
     "servers_silent": "a nameserver gave no answer over TCP",
     "servers_differ": "the nameservers publish different CDS, CDNSKEY or DNSKEY records",
     "udp_differs": "a nameserver has other CDS records over UDP than "
@@ -159,3 +161,46 @@ class Rules:
     changed_at: datetime | None = None
     accepted_after: timedelta | None = None
     awaited: Awaited | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change the nameservers and glue.
+
+    `serial` is the zone's; `signed_at` is the oldest signature of the changed records.
+    """
+
+    nameservers: tuple[str, ...]
+    glue: tuple[GlueEntry, ...]
+    serial: int
+    signed_at: datetime
+
+
+CsyncDecision = Keep | Change | Refuse
+
+CSYNC_REFUSALS: dict[str, str] = {
+    "servers_silent": "a nameserver gave no answer over TCP",
+    "servers_differ": "the nameservers publish different records, or the zone changed during the check",
+    "chain_broken": "the DNSKEY records don't validate under the DS records",
+    "not_authentic": "a record, or the proof of its absence, has no valid signature",
+    "unsupported": "the CSYNC record has unknown flags, or types other than NS, A and AAAA",
+    "not_immediate": "the CSYNC record doesn't have the flag `immediate` (RFC 7477, section 2.1.1.2)",
+    "serial_too_low": "the zone's serial is lower than the serial in the CSYNC "
+    "record, which has the flag `soaminimum`",
+    "replayed": "the zone's serial is lower, or the changed records were "
+    "signed earlier, than at the last change "
+    "that was followed",
+    "not_accepted": "the registry doesn't accept such nameservers or glue",
+    "would_break": "the new nameservers have faults that the present nameservers don't have",
+}
+"""Every code of a refusal of a CSYNC record, with its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayGuard:
+    """The zone's serial and the time of its signature at the last change that was followed; None before the
+    first one.
+    """
+
+    serial: int | None = None
+    signed_after: datetime | None = None

@@ -10,7 +10,7 @@ import dns.name
 import dns.rcode
 import dns.rrset
 
-from sublet.automatic_ds.model import Proof
+from sublet.child_zones.model import Proof
 from sublet.dns.names import is_at_or_below
 from sublet.health.model import Target, find_rrset, name_of
 from sublet.health.query_limits import Budget

@@ -1,1 +1,0 @@
-"""Nameservers and glue that follow a child's CSYNC record (RFC 7477)."""
