@@ -88,16 +88,6 @@ def test_a_remembered_result_is_asked_again_after_a_commit(registry: Registry) -
     assert ask().token.revoked_at == registry.now
 
 
-def test_a_query_sees_what_was_committed_before_it(registry: Registry) -> None:
-    for number in range(3):
-        registered = registry.register(f"n{number}.example.test")
-        found = registry.run(
-            registry.db.fetch(store.OWN_BY_ID, owner_id=registry.users["ann"], subdomain_id=registered.id)
-        )
-        assert found is not None
-        assert found.fqdn == registered.fqdn
-
-
 def test_concurrent_queries_get_their_own_results(url: str) -> None:
     async def story(database: PostgresqlDatabase) -> None:
         asked = [1 + number % (NAMES + 1) for number in range(600)]
@@ -114,15 +104,6 @@ def test_a_query_is_repeated_after_a_lost_connection(url: str) -> None:
         await asyncio.to_thread(ask, url, END_ALL_OTHERS)
         assert await asyncio.gather(*queries) == [f"name {1 + n % NAMES}" for n in range(300)]
         assert await database.fetch(NAME_OF, number=3) == "name 3"
-
-    tell(url, story)
-
-
-def test_a_column_that_a_migration_changed_is_read(url: str) -> None:
-    async def story(database: PostgresqlDatabase) -> None:
-        assert await database.fetch(NAME_OF, number=5) == "name 5"
-        await asyncio.to_thread(change, url, "ALTER TABLE numbers ALTER COLUMN name TYPE varchar(80)")
-        assert await database.fetch(NAME_OF, number=5) == "name 5"
 
     tell(url, story)
 

@@ -5,6 +5,7 @@ start.
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -32,14 +33,6 @@ def test_only_its_owner_can_read_a_new_registry(tmp_path: Path) -> None:
     assert modes == {"registry.db": 0o600, "registry.db-wal": 0o600, "registry.db-shm": 0o600}
 
 
-def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "registry.db"
-    path.touch()
-    path.chmod(0o640)
-    upgrade(f"sqlite:///{path}")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
 def test_a_folder_that_can_t_be_written_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "file"
     folder.touch()
@@ -47,28 +40,17 @@ def test_a_folder_that_can_t_be_written_is_named(tmp_path: Path) -> None:
         upgrade(f"sqlite:///{folder}/registry.db")
 
 
-def test_all_links_to_a_file_share_its_lock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("link_to", [Path.hardlink_to, Path.symlink_to])
+def test_all_links_to_a_file_share_its_lock(tmp_path: Path, link_to: Callable[[Path, Path], None]) -> None:
     path, link = tmp_path / "registry.db", tmp_path / "elsewhere" / "link.db"
-    path.touch()
-    link.parent.mkdir()
-    link.symlink_to(path)
-    with serve_lock(link), pytest.raises(Unavailable, match="Another `sublet serve`"), serve_lock(path):
-        pass
-    with serve_lock(path), pytest.raises(Unavailable, match="Another `sublet serve`"), serve_lock(link):
-        pass
-
-
-def test_a_hard_link_to_a_file_shares_its_lock(tmp_path: Path) -> None:
-    path, link = tmp_path / "registry.db", tmp_path / "elsewhere" / "link.db"
+    path.touch(0o640)
     upgrade(f"sqlite:///{path}")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640, "an existing file keeps its mode"
     link.parent.mkdir()
-    link.hardlink_to(path)
+    link_to(link, path)
     for first, second in ((path, link), (link, path)):
-        with (
-            serve_lock(first),
-            pytest.raises(Unavailable, match="Another `sublet serve`"),
-            serve_lock(second),
-        ):
+        taken = pytest.raises(Unavailable, match="Another `sublet serve`")
+        with serve_lock(first), taken, serve_lock(second):
             pass
         with serve_lock(second):  # released with the first
             pass
@@ -89,23 +71,21 @@ def test_a_file_that_is_no_database_is_refused_at_the_start(tmp_path: Path) -> N
         refuse_unusable_database(f"sqlite:///{path}")
 
 
-def test_a_malformed_schema_is_refused_at_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE sqlite_master SET sql = 'nothing' WHERE name = 'users'", r"malformed .*Restore a backup"),
+        ("DROP TABLE leases", r"lacks the table.* leases.*Restore a backup"),
+    ],
+)
+def test_a_malformed_schema_is_refused_at_the_start(tmp_path: Path, statement: str, says: str) -> None:
     path = tmp_path / "registry.db"
     upgrade(f"sqlite:///{path}")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("UPDATE sqlite_master SET sql = 'nothing' WHERE name = 'users'")
+        connection.execute(statement)
         connection.commit()
-    with pytest.raises(Unavailable, match=r"malformed .*Restore a backup"):
-        refuse_unusable_database(f"sqlite:///{path}")
-
-
-def test_a_missing_table_is_refused_at_the_start(tmp_path: Path) -> None:
-    path = tmp_path / "registry.db"
-    upgrade(f"sqlite:///{path}")
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE leases")
-    with pytest.raises(Unavailable, match=r"lacks the table.* leases.*Restore a backup"):
+    with pytest.raises(Unavailable, match=says):
         refuse_unusable_database(f"sqlite:///{path}")
 
 

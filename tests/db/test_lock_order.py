@@ -17,11 +17,10 @@ from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
-from sublet.errors import Conflict, SubdomainNotFound, ValidationFailed
+from sublet.errors import Conflict, ValidationFailed
 from sublet.organizations.find import lock_as_owner
 from sublet.organizations.invitations import accept_invitation, invite_member, revoke_invitation
 from sublet.organizations.organization import remove_member, rename_organization, set_role_as_operator
-from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.primaries.publisher_transactions import (
     Result,
@@ -42,7 +41,6 @@ from sublet.sign_up.sign_up import SignUp, sign_up
 from sublet.sign_up.store import list_open_invitations
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Register, UpdateNameservers
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
@@ -63,22 +61,23 @@ FAULT = ("no_answer", "main does not answer", "The name server does not answer."
 
 
 @pytest.fixture
-def pair(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[tuple[Registry, Engine]]:
-    """A registry whose zone is marked as on a primary, and an engine for transactions that the test holds
-    open.
-    """
+def registry(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[Registry]:
+    """A registry whose zone is marked as on a primary."""
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
         open_registry(url, postgresql_registry) as registry,
     ):
-        domain_id = registry.domains[ZONE]
-        registry.write(lambda tx: platform_domain_store.update_platform_domain(tx, domain_id, primary="main"))
-        engine = postgresql_engine(url, poolclass=NullPool)
-        yield registry, engine
+        registry.move()
+        yield registry
 
 
-def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
+@pytest.fixture
+def engine(registry: Registry) -> Engine:
+    """An engine for transactions that the test holds open."""
+    return postgresql_engine(registry.url, poolclass=NullPool)
+
+
+def test_a_retry_and_a_zone_fault_do_not_deadlock(registry: Registry, engine: Engine) -> None:
     domain_id = registry.domains[ZONE]
     held = registry.register(SHOP, nameservers=("ns1.example.org",))
     batch = registry.write(begin_publication, domain_id)
@@ -95,23 +94,10 @@ def test_a_retry_and_a_zone_fault_do_not_deadlock(pair: tuple[Registry, Engine])
     assert registry.read(zone_store.find_zone_state, domain_id).next_attempt_at is None
 
 
-def test_two_transactions_can_store_the_first_state_of_a_zone(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
-    domain_id = registry.domains[ZONE]
-    interleave(
-        registry,
-        engine,
-        lambda tx: zone_store.update_zone_state(tx, domain_id, seen_at=registry.now),
-        lambda tx: zone_store.update_zone_state(tx, domain_id, watch_problem="refused"),
-        lambda _: None,
-    )
-    state = registry.read(zone_store.find_zone_state, domain_id)
-    assert (state.seen_at, state.watch_problem) == (registry.now, "refused")
-
-
-def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[Registry, Engine]) -> None:
+def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(
+    registry: Registry, engine: Engine
+) -> None:
     """Both lock names and their owners, in different orders."""
-    registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
     batch = registry.write(begin_publication, domain_id)
@@ -131,11 +117,10 @@ def test_recording_a_refusal_waits_for_the_settlement_of_the_fence(pair: tuple[R
     }
 
 
-def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry, Engine]) -> None:
+def test_a_publication_is_recorded_while_its_user_is_locked(registry: Registry, engine: Engine) -> None:
     """PostgreSQL locks the user of a row that the same transaction has changed before, to check the foreign
     key.
     """
-    registry, engine = pair
     domain_id = registry.domains[ZONE]
     registry.register(SHOP, nameservers=("ns1.example.org",))
     batch = registry.write(begin_publication, domain_id)
@@ -154,12 +139,11 @@ def test_a_publication_is_recorded_while_its_user_is_locked(pair: tuple[Registry
     assert registry.subdomain(item.subdomain_id).published_generation == 1
 
 
-def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
+def test_the_sweep_and_a_publication_do_not_deadlock(registry: Registry, engine: Engine) -> None:
     """The sweep processes the longest due names first, the publisher names by their ids.
 
     Both lock all names before that.
     """
-    registry, engine = pair
     domain_id = registry.domains[ZONE]
     held = [
         registry.register(f"name{number}.{ZONE}", nameservers=("ns1.example.org",)) for number in range(2)
@@ -181,25 +165,13 @@ def test_the_sweep_and_a_publication_do_not_deadlock(pair: tuple[Registry, Engin
     assert [registry.subdomain(each.id).published_generation for each in held] == [1, 1]
 
 
-def test_dates_are_recomputed_while_a_user_is_locked(pair: tuple[Registry, Engine]) -> None:
-    """After a change of days the sweep locks the names, and no user."""
-    registry, engine = pair
-    held = registry.register(SHOP)
-    registry.sweep()
-    registry.write(edit_zone_settings, OPERATOR, ZONE, {"grace_days": 100})
-    with engine.begin() as connection:
-        tx = Tx(connection, registry.now)
-        assert account_store.lock_user(tx, registry.users["ann"]) is not None
-        assert registry.write(sweep).names == 1
-    assert registry.dates()[held.id].loss_at == held.expires_at + timedelta(days=100)
-
-
 @pytest.mark.parametrize("verb", ["change", "registration"])
-def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry, Engine], verb: str) -> None:
+def test_a_nameserver_below_a_name_being_purged_is_refused(
+    registry: Registry, engine: Engine, verb: str
+) -> None:
     """The purge waits for the transaction that adds the nameserver, and then sees the nameserver; or the
     reverse.
     """
-    registry, engine = pair
     registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
     registry.publish(ZONE)
     registry.write(delete, registry.actor("ben"), SHOP)
@@ -224,23 +196,7 @@ def test_a_nameserver_below_a_name_being_purged_is_refused(pair: tuple[Registry,
     registry.write(delete, registry.actor(), ada)
 
 
-def test_a_concurrent_purge_is_seen_before_the_nameserver_is_stored(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
-    registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
-    registry.register(f"ada.{ZONE}")
-    registry.write(delete, registry.actor("ben"), SHOP)
-
-    def add(tx: Tx) -> None:
-        with pytest.raises(ValidationFailed):
-            update_nameservers(
-                tx, registry.actor(), f"ada.{ZONE}", UpdateNameservers(nameservers=(f"ns1.{SHOP}",))
-            )
-
-    interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)
-
-
-def test_two_transfers_of_a_name_are_serialized(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
+def test_two_transfers_of_a_name_are_serialized(registry: Registry, engine: Engine) -> None:
     registry.add_user("carl")
     held = registry.register(SHOP)
     interleave(
@@ -254,20 +210,6 @@ def test_two_transfers_of_a_name_are_serialized(pair: tuple[Registry, Engine]) -
     assert registry.doctor() == []
 
 
-def test_a_former_user_s_change_that_waited_for_a_transfer_is_refused(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
-    held = registry.register(SHOP)
-
-    def refused(tx: Tx) -> None:
-        with pytest.raises(SubdomainNotFound):
-            delete(tx, registry.actor(), SHOP)
-
-    interleave(
-        registry, engine, lambda tx: transfer(tx, OPERATOR, SHOP, "ben@example.org"), refused, lambda _: None
-    )
-    assert registry.subdomain(held.id).trashed_at is None
-
-
 @dataclass(frozen=True)
 class Coop:
     """An organization: `ann` and `ben` own it, and `cleo` has an invitation from `ann` as an owner."""
@@ -277,8 +219,7 @@ class Coop:
 
 
 @pytest.fixture
-def coop(pair: tuple[Registry, Engine]) -> Coop:
-    registry = pair[0]
+def coop(registry: Registry) -> Coop:
     registry.add_user("cleo")
     organization_id = share(registry, ben="owner")
     registry.write(invite_member, registry.actor(), str(organization_id), "cleo@example.org", "owner", URL)
@@ -304,10 +245,9 @@ def _raises(error: type[Exception], verb: Callable[[Tx], object]) -> Callable[[T
 
 
 def test_the_last_two_members_do_not_both_delete_themselves(
-    pair: tuple[Registry, Engine], coop: Coop
+    registry: Registry, engine: Engine, coop: Coop
 ) -> None:
     """The second deletion sees that its user is the last member, and that the organization has credits."""
-    registry, engine = pair
     registry.write(grant_credits, OPERATOR, f"organization:{coop.id}", 5, "test")
     interleave(registry, engine, _delete(registry, "ann"), _raises(Conflict, _delete(registry, "ben")))
     assert role_of(registry, coop.id, "ben") == "owner"
@@ -317,10 +257,9 @@ def test_the_last_two_members_do_not_both_delete_themselves(
 @pytest.mark.uncovered
 @pytest.mark.parametrize("is_deleted_first", [True, False])
 def test_an_invitee_never_joins_an_erased_organization(
-    pair: tuple[Registry, Engine], coop: Coop, *, is_deleted_first: bool
+    registry: Registry, engine: Engine, coop: Coop, *, is_deleted_first: bool
 ) -> None:
     """The owner who sent the invitation deletes the account while the invitee accepts it."""
-    registry, engine = pair
     registry.write(remove_member, registry.actor(), str(coop.id), str(registry.users["ben"]))
     accepted: list[object] = []
 
@@ -336,16 +275,16 @@ def test_an_invitee_never_joins_an_erased_organization(
     assert registry.doctor() == []
 
 
-def test_a_deleted_invitee_does_not_join(pair: tuple[Registry, Engine], coop: Coop) -> None:
-    registry, engine = pair
+def test_a_deleted_invitee_does_not_join(registry: Registry, engine: Engine, coop: Coop) -> None:
     accept = partial(accept_invitation, actor=STRANGER, code=coop.code, opens_accounts=False)
     interleave(registry, engine, _delete(registry, "cleo"), _raises(Outdated, accept))
     assert registry.write(accept) is None, "the deletion deleted the code"
     assert registry.doctor() == []
 
 
-def test_an_invitee_does_not_join_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
-    registry, engine = pair
+def test_an_invitee_does_not_join_a_deleted_organization(
+    registry: Registry, engine: Engine, coop: Coop
+) -> None:
     accepted: list[object] = []
 
     def join(tx: Tx) -> None:
@@ -356,8 +295,7 @@ def test_an_invitee_does_not_join_a_deleted_organization(pair: tuple[Registry, E
     assert registry.doctor() == []
 
 
-def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine], coop: Coop) -> None:
-    registry, engine = pair
+def test_no_token_outlives_a_deleted_organization(registry: Registry, engine: Engine, coop: Coop) -> None:
     ben = session_actor(sign_in(registry, "ben"))
     wanted = {"scopes": ("subdomains:read",)}
 
@@ -368,11 +306,12 @@ def test_no_token_outlives_a_deleted_organization(pair: tuple[Registry, Engine],
     assert registry.doctor() == []
 
 
-def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry, Engine], coop: Coop) -> None:
+def test_the_owner_who_is_left_does_not_delete_the_account(
+    registry: Registry, engine: Engine, coop: Coop
+) -> None:
     """The second transaction sees that its user is the only owner, and that the organization has another
     member.
     """
-    registry, engine = pair
     registry.write(set_role_as_operator, OPERATOR, str(coop.id), "cleo@example.org", "member")
 
     def leave(tx: Tx) -> object:
@@ -383,9 +322,8 @@ def test_the_owner_who_is_left_does_not_delete_the_account(pair: tuple[Registry,
     assert registry.doctor() == []
 
 
-def test_an_invitation_is_accepted_or_revoked(pair: tuple[Registry, Engine], coop: Coop) -> None:
+def test_an_invitation_is_accepted_or_revoked(registry: Registry, engine: Engine, coop: Coop) -> None:
     """Both lock the organization, then the code."""
-    registry, engine = pair
     (open_one,) = registry.read(list_open_invitations, coop.id)
 
     def accept(tx: Tx) -> None:
@@ -400,9 +338,10 @@ def test_an_invitation_is_accepted_or_revoked(pair: tuple[Registry, Engine], coo
     )
 
 
-def test_a_rename_and_a_change_of_members_do_not_deadlock(pair: tuple[Registry, Engine], coop: Coop) -> None:
+def test_a_rename_and_a_change_of_members_do_not_deadlock(
+    registry: Registry, engine: Engine, coop: Coop
+) -> None:
     """Both lock the account and `dan` by their ids. The account has the lower one."""
-    registry, engine = pair
     registry.add_user("dan")
     registry.write(set_role_as_operator, OPERATOR, str(coop.id), "dan@example.org", "owner")
     account_id = account(registry, coop.id)
@@ -416,12 +355,11 @@ def test_a_rename_and_a_change_of_members_do_not_deadlock(pair: tuple[Registry, 
     )
 
 
-def test_two_members_of_an_own_organization_leave_it_an_owner(pair: tuple[Registry, Engine]) -> None:
+def test_two_members_of_an_own_organization_leave_it_an_owner(registry: Registry, engine: Engine) -> None:
     """An own organization has no account to lock.
 
     The next owner must not be the user who is deleted meanwhile.
     """
-    registry, engine = pair
     for name in ("cleo", "dan"):
         member = registry.write(add_user, OPERATOR, f"{name}@example.org", name, "ben@example.org")
         registry.users[name] = member.user.id
@@ -429,9 +367,8 @@ def test_two_members_of_an_own_organization_leave_it_an_owner(pair: tuple[Regist
     assert registry.doctor() == []
 
 
-def test_a_sign_in_with_a_passkey_and_its_removal_do_not_deadlock(pair: tuple[Registry, Engine]) -> None:
+def test_a_sign_in_with_a_passkey_and_its_removal_do_not_deadlock(registry: Registry, engine: Engine) -> None:
     """All verbs lock the user, then the passkey."""
-    registry, engine = pair
     done = sign_in(registry)
     authenticator = new_passkey(registry, done)
     credential = authenticator.get(options(registry))
@@ -449,9 +386,8 @@ def test_a_sign_in_with_a_passkey_and_its_removal_do_not_deadlock(pair: tuple[Re
     )
 
 
-def test_a_code_is_used_or_deleted_with_its_user(pair: tuple[Registry, Engine]) -> None:
+def test_a_code_is_used_or_deleted_with_its_user(registry: Registry, engine: Engine) -> None:
     """All verbs lock the user, then the code."""
-    registry, engine = pair
     registry.write(request_code, "ann@example.org", "", URL)
     code = newest_code(registry, "ann@example.org")
 
@@ -469,9 +405,9 @@ def test_a_code_is_used_or_deleted_with_its_user(pair: tuple[Registry, Engine]) 
 
 
 def test_sign_ins_and_sign_ups_of_different_mailboxes_do_not_wait_for_each_other(
-    pair: tuple[Registry, Engine],
+    registry: Registry,
+    engine: Engine,
 ) -> None:
-    registry, engine = pair
     with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
         held = Tx(connection, registry.now)
         sign_up(held, SignUp("eve@example.org", "Eve", "192.0.2.0/24"), URL)
@@ -489,9 +425,8 @@ def test_sign_ins_and_sign_ups_of_different_mailboxes_do_not_wait_for_each_other
 
 @pytest.mark.parametrize("spelling", ["eve@example.org", "EVE@example.org."])
 def test_requests_for_one_mailbox_are_counted_one_after_the_other(
-    pair: tuple[Registry, Engine], spelling: str
+    registry: Registry, engine: Engine, spelling: str
 ) -> None:
-    registry, engine = pair
     interleave(
         registry,
         engine,
@@ -501,8 +436,7 @@ def test_requests_for_one_mailbox_are_counted_one_after_the_other(
     assert len(texts_to(registry, "eve@example.org")) == 1
 
 
-def test_requests_of_one_network_are_counted_one_after_the_other(pair: tuple[Registry, Engine]) -> None:
-    registry, engine = pair
+def test_requests_of_one_network_are_counted_one_after_the_other(registry: Registry, engine: Engine) -> None:
     network = "192.0.2.0/24"
     interleave(
         registry,
@@ -513,10 +447,10 @@ def test_requests_of_one_network_are_counted_one_after_the_other(pair: tuple[Reg
 
 
 def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
-    pair: tuple[Registry, Engine],
+    registry: Registry,
+    engine: Engine,
 ) -> None:
     """The unique constraint ends the first run. The second run finds the user, and gives the answer."""
-    registry, engine = pair
     runs: list[int] = []
 
     def add(tx: Tx) -> None:

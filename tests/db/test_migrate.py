@@ -209,16 +209,6 @@ def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_concurrent_migrations_are_serialized(postgresql_url: str, tmp_path: Path) -> None:
-    upgrade(postgresql_url)
-    newer = newer_version(goes_on=True)
-    both = [newer.start(postgresql_url, "migrate") for _ in range(2)]
-    answers = [process.communicate(timeout=120) for process in both]
-    assert [process.returncode for process in both] == [0, 0], answers
-    assert {json.loads(answer)["after"] for answer, _ in answers} == {REVISION}
-
-
-@pytest.mark.slow
 def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str, tmp_path: Path) -> None:
     upgrade(postgresql_url)
     name = "migrating_guest"
@@ -233,18 +223,3 @@ def test_a_role_that_does_not_own_the_tables_can_not_migrate(postgresql_url: str
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
             connection.execute(f"DROP OWNED BY {name}")
             connection.execute(f"DROP ROLE {name}")
-
-
-@pytest.mark.whole_on_postgresql
-def test_compatible_revisions_are_stored_with_the_schema(database_url: str, tmp_path: Path) -> None:
-    newer = newer_version(goes_on=True)
-    newer.run(database_url, "init")
-    engine = (
-        sqlite_engine(database_url)
-        if database_url.startswith("sqlite:")
-        else create_engine(make_url(database_url).set(drivername="postgresql+psycopg"))
-    )
-    with engine.connect() as connection:
-        stored = connection.execute(text("SELECT revision FROM schema_compatible_with")).scalars().all()
-    engine.dispose()
-    assert stored == [needed_revision()]

@@ -56,7 +56,7 @@ def test_the_file_is_named_by_the_argument_or_the_environment(tmp_path: Path) ->
     assert load_settings(environ={"SUBLET_CONFIG": ""}).free_quota == 5
 
 
-@pytest.mark.parametrize("name", ["free_qouta", "FREE_QUOTA", "free-quota", "config", "tls"])
+@pytest.mark.parametrize("name", ["free_qouta", "FREE_QUOTA", "tls"])
 def test_unknown_settings_in_a_file_are_refused_by_name(name: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=name):
         load_settings(_file(tmp_path, f"{name} = 1\n"), {})
@@ -83,22 +83,17 @@ def test_reports_of_abuse_go_to_the_contact_if_there_is_no_address_for_them(
 
 
 @pytest.mark.parametrize("name", ["site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"])
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_contacts_and_pages_are_addresses(name: str) -> None:
+    """security.txt and the pages show them: a line break would start a field of its own."""
+    for text in (
         "example.net",
         "ftp://example.net/",
-        "https://",
         "https:///x",
-        "https://a.example/ b",
         "https://a.example/\nExpires: x",
-        "a b@example.net",
-    ],
-)
-def test_contacts_and_pages_are_addresses(name: str, text: str) -> None:
-    """security.txt and the pages show them: a line break would start a field of its own."""
-    with pytest.raises(SettingsError, match=f"^{name}: "):
-        Settings(**{name: text})  # type: ignore[arg-type] # a text
+        "a b@c.de",
+    ):
+        with pytest.raises(SettingsError, match=f"^{name}: "):
+            Settings(**{name: text})  # type: ignore[arg-type] # a text
 
 
 @pytest.mark.parametrize(
@@ -119,27 +114,14 @@ def test_mail_to_the_operator_falls_back_to_the_contact_if_it_is_an_address(
 
 
 @pytest.mark.parametrize(
-    "text", ["ops", "https://example.net", "Ops <ops@example.net>", "a@b c", "a@b@c", "ops@example.net\u202e"]
-)
-def test_an_invalid_operator_mail_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="operator_mail"):
-        Settings(operator_mail=text)
-
-
-@pytest.mark.parametrize(
     ("variable", "meant"),
     [
         ("SUBLET_FREE_QOUTA", "SUBLET_FREE_QUOTA"),
         ("SUBLET_DATABSE_URL", "SUBLET_DATABASE_URL"),
-        ("SUBLET_DATABASEURL", "SUBLET_DATABASE_URL"),
-        ("SUBLET_DATABASE", "SUBLET_DATABASE_URL"),
         ("SUBLET_DATABASE_PATH", "SUBLET_DATABASE_URL"),
         ("SUBLET_DB_URL", "SUBLET_DATABASE_URL"),
-        ("SUBLET__DATABASE_URL", "SUBLET_DATABASE_URL"),
-        ("SUBLT_DATABASE_URL", "SUBLET_DATABASE_URL"),
         ("SUBELT_DATABASE_URL", "SUBLET_DATABASE_URL"),
         ("sublet_database_url", "SUBLET_DATABASE_URL"),
-        ("SUBLET_CONFIG_FILE", "SUBLET_CONFIG"),
         ("SUBLET_CONF", "SUBLET_CONFIG"),
         ("SUBLET_PRIMRY_KEY_KNOT", "SUBLET_PRIMARY_KEY_NAME"),
         ("SUBLET_SMPT_PORT", "SUBLET_SMTP_PORT"),
@@ -152,10 +134,7 @@ def test_a_misspelt_variable_is_refused_with_a_suggestion(variable: str, meant: 
     assert str(refused.value) == f"{variable}: There is no such setting. Use {meant}, or remove it."
 
 
-_SERVICES = ("SUBLET", "SUBLET_API", "SUBLET_DATABASE", "SUBLET_SMTP", "SUBLET_DNS_1")
-
-
-@pytest.mark.parametrize("service", _SERVICES)
+@pytest.mark.parametrize("service", ["SUBLET", "SUBLET_DNS_1"])
 def test_the_variables_of_kubernetes_are_ignored(service: str) -> None:
     environment = {
         f"{service}_SERVICE_HOST": "10.0.0.1",
@@ -181,9 +160,7 @@ def test_the_variables_of_the_clients_are_ignored() -> None:
     assert load_settings(environ=dict.fromkeys(names, "x"), warn=pytest.fail) == Settings()
 
 
-@pytest.mark.parametrize(
-    "variable", ["SUBLET_PORT", "SUBLET_HOST", "SUBLET_VERSION", "SUBLET_IMAGE_TAG", "SUBLET_HOME", "SUBLET_"]
-)
+@pytest.mark.parametrize("variable", ["SUBLET_PORT", "SUBLET_VERSION", "SUBLET_"])
 def test_other_unknown_variables_are_warnings(variable: str) -> None:
     warnings: list[str] = []
     assert load_settings(environ={variable: "8053"}, warn=warnings.append) == Settings()
@@ -191,11 +168,9 @@ def test_other_unknown_variables_are_warnings(variable: str) -> None:
     assert warning.startswith(f"{variable}: this is no setting")
 
 
-@pytest.mark.parametrize(
-    "variable", ["SUBNET_DNS_SERVERS", "DATABASE_URL", "OUTLET_DATABASE_URL", "SUBLETS", "MY_SUBLET_PORT"]
-)
-def test_variables_of_other_programs_are_ignored(variable: str) -> None:
-    assert load_settings(environ={variable: "x"}, warn=pytest.fail) == Settings()
+def test_variables_of_other_programs_are_ignored() -> None:
+    others = ("SUBNET_DNS_SERVERS", "DATABASE_URL", "SUBLETS", "MY_SUBLET_PORT")
+    assert load_settings(environ=dict.fromkeys(others, "x"), warn=pytest.fail) == Settings()
 
 
 def test_all_unknown_settings_and_wrong_types_are_named_at_once(tmp_path: Path) -> None:
@@ -220,56 +195,39 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
     ("name", "value"),
     [
         ("FREE_QUOTA", "-1"),
-        ("FREE_QUOTA", ""),
         ("FREE_QUOTA", "five"),
-        ("FREE_QUOTA", "1.5"),
         ("FREE_QUOTA", "\u0665"),
         ("FREE_QUOTA", "1_000"),
         ("RATE_LIMITS", ""),
-        ("RATE_LIMITS", "ON"),
-        ("RATE_LIMITS", "1"),
         ("LOG_FORMAT", "xml"),
-        ("LOG_LEVEL", "trace"),
         ("DATABASE_MAY_LOSE_WRITES", "maybe"),
         ("DATABASE_URL", ""),
         ("DATABASE_URL", "mysql://x"),
-        ("DATABASE_URL", "sublet.db"),
         ("HTTP_CONNECTIONS_MAX", "0"),
         ("HTTP_LISTEN", "8053"),
-        ("HTTP_LISTEN", ":8053"),
-        ("HTTP_LISTEN", "127.0.0.1"),
         ("HTTP_LISTEN", "127.0.0.1:"),
         ("DNS_LISTEN", "127.0.0.1:65536"),
-        ("DNS_LISTEN", "127.0.0.1:-1"),
         ("DNS_LISTEN", "127.0.0.1:dns"),
         ("MAIL_TRANSPORT", "sendmail"),
-        ("MAIL_FROM", "names"),
+        ("OPERATOR_MAIL", "ops"),
+        ("OPERATOR_MAIL", "Ops <ops@example.net>"),
+        ("OPERATOR_MAIL", "a@b@c"),
         ("MAIL_FROM", "names@example.net\nBcc: eve@example.com"),
         ("MAIL_FROM", "a@example.net, b@example.net"),
         ("MAIL_FROM", "ädä@example.net"),
-        ("MAIL_FROM", "Names <names@>"),
         ("MAIL_FROM", "Names <names@example.net"),
-        ("MAIL_FROM", "names@example.net>"),
         ("MAIL_FROM", "Names names@example.net"),
-        ("MAIL_FROM", "names@example"),
         ("MAIL_FROM", "names@.example.net"),
-        ("MAIL_FROM", "names@example..net"),
         ("SMTP_HOST", "smtp://mail.example.net"),
         ("SMTP_HOST", "mail.example.net:587"),
-        ("SMTP_HOST", "mail.example.net/"),
         ("SMTP_HOST", "mail.example.net other.example.net"),
-        ("SMTP_HOST", " mail.example.net"),
-        ("SMTP_HOST", "[::1]"),
         ("SMTP_HOST", "::1:587x"),
         ("SMTP_PORT", "0"),
-        ("SMTP_PORT", "65536"),
         ("SMTP_SECURITY", "ssl"),
         ("DNS_ADDRESSES", "192.0.2.53, ns1.example.test"),
         ("TRUSTED_PROXIES", "10.0.0.0/8"),
         ("NAMESERVER_PRESETS", "ns1.provider.example"),
-        ("NAMESERVER_PRESETS", "Provider:"),
         ("NAMESERVER_PRESETS", ": ns1.provider.example"),
-        ("NAMESERVER_PRESETS", "Provider: ns1"),
     ],
 )
 def test_invalid_values_are_refused_by_name(name: str, value: str) -> None:
@@ -278,16 +236,7 @@ def test_invalid_values_are_refused_by_name(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "free_quota = true",
-        "free_quota = 1.5",
-        "free_quota = [1]",
-        "free_quota = -1",
-        "log_level = 1",
-        "rate_limits = 1",
-        "public_url = false",
-    ],
+    "line", ["free_quota = true", "free_quota = 1.5", "free_quota = -1", "log_level = 1", "rate_limits = 1"]
 )
 def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"^{line.partition(' ')[0]}: "):
@@ -312,10 +261,7 @@ def test_listen_addresses(text: str, host: str, port: int) -> None:
     assert parse_listen("http_listen", text) == (host, port)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("true", True), ("yes", True), ("on", True), ("false", False), ("no", False), ("off", False)],
-)
+@pytest.mark.parametrize(("text", "expected"), [("true", True), ("on", True), ("no", False)])
 def test_booleans(text: str, *, expected: bool, tmp_path: Path) -> None:
     for name in ("rate_limits", "database_may_lose_writes"):
         assert getattr(load_settings(environ={f"SUBLET_{name.upper()}": text}), name) is expected
@@ -325,21 +271,13 @@ def test_booleans(text: str, *, expected: bool, tmp_path: Path) -> None:
         )
 
 
-def test_several_addresses_are_accepted() -> None:
+def test_presets_are_names_with_their_hosts() -> None:
     text = "192.0.2.1, 2001:db8::1,"
     assert load_settings(None, {"SUBLET_TRUSTED_PROXIES": text}).trusted_proxies == text
-
-
-def test_presets_are_names_with_their_hosts() -> None:
     assert parse_nameserver_presets("One & Co: ns1.one.example ns2.one.example, Two: ns.two.example") == (
         ("One & Co", ("ns1.one.example", "ns2.one.example")),
         ("Two", ("ns.two.example",)),
     )
-
-
-@pytest.mark.parametrize("value", ["0", "00", "10"])
-def test_whole_numbers_of_the_environment(value: str) -> None:
-    assert load_settings(environ={"SUBLET_FREE_QUOTA": value}).free_quota == int(value)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +288,6 @@ def test_whole_numbers_of_the_environment(value: str) -> None:
         ('"Names, Inc." <names@example.net>', "Names, Inc.", "names@example.net"),
         ("Über Namen <names@example.net>", "Über Namen", "names@example.net"),
         ("names@localhost", "", "names@localhost"),
-        ("<names@example.net>", "", "names@example.net"),
         (" names@example.net ", "", "names@example.net"),
     ],
 )
@@ -359,11 +296,6 @@ def test_senders(text: str, name: str, address: str) -> None:
 
 
 SMTP = {"mail_transport": "smtp", "mail_from": "names@example.net", "smtp_host": "mail.example.net"}
-
-
-@pytest.mark.parametrize("host", ["mail.example.net", "mail", "192.0.2.25", "::1", "2001:db8::25"])
-def test_mail_servers(host: str) -> None:
-    assert Settings(smtp_host=host).smtp_host == host
 
 
 @pytest.mark.parametrize(
@@ -394,7 +326,7 @@ def test_the_built_in_name_servers_are_addresses_with_ports() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["192.0.2.53", "ns1.example.net:53", "192.0.2.53:0", "192.0.2.53:65536"])
+@pytest.mark.parametrize("text", ["192.0.2.53", "ns1.example.net:53", "192.0.2.53:0"])
 def test_invalid_addresses_of_name_servers_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="dns_servers"):
         Settings(dns_servers=text)

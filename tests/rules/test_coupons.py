@@ -25,30 +25,14 @@ USE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("percent", "list_price", "discount"),
-    [
-        (30, 10, 3),
-        (33, 10, 3),
-        (1, 99, 0),
-        (1, 100, 1),
-        (50, 1, 0),
-        (99, 1, 0),
-        (100, 1, 1),
-        (100, 10, 10),
-        (10, 0, 0),
-    ],
-)
-def test_percent_are_rounded_down(percent: int, list_price: int, discount: int) -> None:
-    assert apply_coupon(replace(PERCENT, value=percent), list_price).discount_credits == discount
-
-
 @given(st.integers(1, 100), st.integers(0, 10**12))
 def test_percent_are_exact_and_never_more_than_the_price(percent: int, list_price: int) -> None:
     discount = apply_coupon(replace(PERCENT, value=percent), list_price).discount_credits
     assert discount == floor(Fraction(percent, 100) * list_price)
     assert 0 <= discount <= list_price
     assert (discount == list_price) == (percent == 100 or list_price == 0)
+    applied = apply_coupon(PERCENT, list_price)
+    assert (applied.code, applied.kind, applied.value) == ("SPRING", "percent", 30)
 
 
 @pytest.mark.parametrize(("list_price", "discount"), [(0, 0), (10, 10), (25, 25), (26, 25), (1000, 25)])
@@ -56,14 +40,8 @@ def test_a_fixed_coupon_reduces_the_price_to_0_at_most(list_price: int, discount
     assert apply_coupon(FIXED, list_price).discount_credits == discount
 
 
-def test_an_applied_coupon_names_the_coupon() -> None:
-    applied = apply_coupon(PERCENT, 10)
-    assert (applied.code, applied.kind, applied.value) == ("SPRING", "percent", 30)
-
-
-@pytest.mark.parametrize("text", ["spring", " SPRING\t", "Spring\n"])
-def test_codes_ignore_case_and_surrounding_spaces(text: str) -> None:
-    assert normalise_code(text) == "SPRING"
+def test_codes_ignore_case_and_surrounding_spaces() -> None:
+    assert normalise_code(" Spring\n") == "SPRING"
 
 
 @pytest.mark.parametrize(

@@ -99,15 +99,6 @@ def test_valid_delegations(
     delegation: Delegation,
 ) -> None:
     assert check(nameservers, glue, ds_records) == (delegation, [])
-
-
-@pytest.mark.parametrize(("nameservers", "glue", "ds_records", "delegation"), GOOD)
-def test_checking_a_checked_delegation_changes_nothing(
-    nameservers: Sequence[str],
-    glue: Sequence[GlueEntry],
-    ds_records: Sequence[DsLike],
-    delegation: Delegation,
-) -> None:
     again = check(
         delegation.nameservers,
         [GlueEntry(entry.host, entry.ipv4, entry.ipv6) for entry in delegation.glue],
@@ -117,149 +108,80 @@ def test_checking_a_checked_delegation_changes_nothing(
 
 
 NS = "ns1.foo.example.test"
-BAD: list[tuple[str, Sequence[str], Sequence[GlueEntry], Sequence[DsLike], list[tuple[str, str]]]] = [
-    ("no name", ("ns1.dns.example", "ns1"), (), (), [("nameservers[1]", "nameserver_invalid")]),
-    ("newline", ("ns1.dns.example\n",), (), (), [("nameservers[0]", "nameserver_invalid")]),
-    (
-        "escape",
-        (r"ns1\.dns.example", r"ns1\046dns.example"),
-        (),
-        (),
-        [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)],
+
+
+PRIVATE = GlueEntry(NS, "8.8.8.8", "64:ff9b::10.0.0.1")
+HOSTS: dict[str, tuple[Sequence[str], str]] = {
+    "no name": (("ns1.dns.example", "ns1"), "nameservers[1] nameserver_invalid"),
+    "newline": (("ns1.dns.example\n",), "nameservers[0] nameserver_invalid"),
+    "escape": ((r"ns1\.dns.example",), "nameservers[0] nameserver_invalid"),
+    "apex": (("@",), "nameservers[0] nameserver_invalid"),
+    "address": (("2a00::1",), "nameservers[0] nameserver_invalid"),
+    "twice": (("ns1.dns.example", "NS1.DNS.example."), "nameservers[1] nameserver_duplicate"),
+    "twice in Unicode": (
+        ("a.bücher.example", "a.xn--bcher-kva.example"),
+        "nameservers[1] nameserver_duplicate",
     ),
-    ("apex", ("@", "$INCLUDE"), (), (), [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)]),
-    (
-        "address",
-        ("8.8.8.8", "2a00::1"),
-        (),
-        (),
-        [(f"nameservers[{i}]", "nameserver_invalid") for i in (0, 1)],
-    ),
-    ("twice", ("ns1.dns.example", "NS1.DNS.example."), (), (), [("nameservers[1]", "nameserver_duplicate")]),
-    (
-        "twice in Unicode",
-        ("ns1.bücher.example", "ns1.xn--bcher-kva.example"),
-        (),
-        (),
-        [("nameservers[1]", "nameserver_duplicate")],
-    ),
-    (
-        "too many",
-        [f"ns{n}.dns.example" for n in range(14)],
-        (),
-        (),
-        [("nameservers", "too_many_nameservers")],
-    ),
-    ("inside, no glue", ("ns1.dns.example", NS), (), (), [("nameservers[1]", "glue_required")]),
-    ("itself, no glue", (OWNER,), (), (), [("nameservers[0]", "glue_required")]),
-    (
-        "glue outside",
-        ELSEWHERE,
-        (GlueEntry("ns1.dns.example", "8.8.8.8"),),
-        (),
-        [("glue[0].host", "glue_not_allowed")],
-    ),
-    (
-        "glue of a sibling",
-        ("ns1.bar.example.test",),
-        (GlueEntry("ns1.bar.example.test", "8.8.8.8"),),
-        (),
-        [("glue[0].host", "glue_not_allowed")],
-    ),
-    (
-        "glue of the parent",
-        ELSEWHERE,
-        (GlueEntry("example.test", "8.8.8.8"),),
-        (),
-        [("glue[0].host", "glue_not_allowed")],
-    ),
-    (
-        "glue, no nameserver",
-        ELSEWHERE,
-        (GlueEntry(NS, "8.8.8.8"),),
-        (),
-        [("glue[0].host", "glue_not_allowed")],
-    ),
-    ("glue alone", (), (GlueEntry(NS, "8.8.8.8"),), (), [("glue[0].host", "glue_not_allowed")]),
-    (
-        "glue of no name",
-        ELSEWHERE,
-        (GlueEntry("*", "8.8.8.8"),),
-        (),
-        [("glue[0].host", "nameserver_invalid")],
-    ),
-    ("glue without address", (NS,), (GlueEntry(NS),), (), [("glue[0]", "glue_invalid")]),
-    ("no IPv4", (NS,), (GlueEntry(NS, "8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("leading zero", (NS,), (GlueEntry(NS, "08.8.8.8"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("empty", (NS,), (GlueEntry(NS, ""),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("IPv6 as IPv4", (NS,), (GlueEntry(NS, "2a00::1"),), (), [("glue[0].ipv4", "glue_invalid")]),
-    ("zone id", (NS,), (GlueEntry(NS, None, "fe80::1%eth0"),), (), [("glue[0].ipv6", "glue_invalid")]),
-    ("private", (NS,), (GlueEntry(NS, "10.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
-    ("multicast", (NS,), (GlueEntry(NS, "224.0.0.1"),), (), [("glue[0].ipv4", "glue_not_public")]),
-    (
-        "one of two",
-        (NS,),
-        (GlueEntry(NS, "8.8.8.8", "64:ff9b::10.0.0.1"),),
-        (),
-        [("glue[0].ipv6", "glue_not_public")],
-    ),
-    (
-        "too many addresses",
-        (NS,),
-        [GlueEntry(NS, f"8.8.8.{n}") for n in range(9)],
-        (),
-        [("glue", "glue_invalid")],
-    ),
-    ("no DS", ELSEWHERE, (), ("nonsense",), [("ds_records[0]", "ds_invalid")]),
-    ("digest", ELSEWHERE, (), (DsRecord(1, 13, 2, "ab"),), [("ds_records[0].digest", "ds_invalid")]),
-    ("SHA-1", ELSEWHERE, (), (DsRecord(1, 13, 1, "ab" * 20),), [("ds_records[0].digest_type", "ds_invalid")]),
-    ("key", ELSEWHERE, (), (Dnskey(257, 3, 13, "AA=="),), [("ds_records[0].public_key", "ds_invalid")]),
-    ("DS alone", (), (), (f"1 13 2 {SHA256}",), [("ds_records", "ds_without_nameservers")]),
-    (
-        "too many DS",
-        ELSEWHERE,
-        (),
-        [f"{tag} 13 2 {SHA256}" for tag in range(9)],
-        [("ds_records", "too_many_ds_records")],
-    ),
-    (
-        "a nameserver with a typing error doesn't make its glue wrong too",
+    "too many": ([f"ns{n}.dns.example" for n in range(14)], "nameservers too_many_nameservers"),
+    "inside": (("ns1.dns.example", NS), "nameservers[1] glue_required"),
+    "itself": ((OWNER,), "nameservers[0] glue_required"),
+}
+GLUE: dict[str, tuple[Sequence[str], Sequence[GlueEntry], str]] = {
+    "outside": (ELSEWHERE, (GlueEntry("ns1.dns.example", "8.8.8.8"),), "glue[0].host glue_not_allowed"),
+    "of a sibling": (("a.test",), (GlueEntry("a.test", "8.8.8.8"),), "glue[0].host glue_not_allowed"),
+    "of the parent": (ELSEWHERE, (GlueEntry("example.test", "8.8.8.8"),), "glue[0].host glue_not_allowed"),
+    "no nameserver": (ELSEWHERE, (GlueEntry(NS, "8.8.8.8"),), "glue[0].host glue_not_allowed"),
+    "alone": ((), (GlueEntry(NS, "8.8.8.8"),), "glue[0].host glue_not_allowed"),
+    "of no name": (ELSEWHERE, (GlueEntry("*", "8.8.8.8"),), "glue[0].host nameserver_invalid"),
+    "without address": ((NS,), (GlueEntry(NS),), "glue[0] glue_invalid"),
+    "no IPv4": ((NS,), (GlueEntry(NS, "08.8.8.8"),), "glue[0].ipv4 glue_invalid"),
+    "empty": ((NS,), (GlueEntry(NS, ""),), "glue[0].ipv4 glue_invalid"),
+    "zone id": ((NS,), (GlueEntry(NS, None, "fe80::1%eth0"),), "glue[0].ipv6 glue_invalid"),
+    "private": ((NS,), (GlueEntry(NS, "10.0.0.1"),), "glue[0].ipv4 glue_not_public"),
+    "one of two": ((NS,), (PRIVATE,), "glue[0].ipv6 glue_not_public"),
+    "too many": ((NS,), [GlueEntry(NS, f"8.8.8.{n}") for n in range(9)], "glue glue_invalid"),
+    "of a typing error": (
         ("ns1,foo.example.test",),
         (GlueEntry(NS, "8.8.8.8"),),
-        (),
-        [("nameservers[0]", "nameserver_invalid")],
+        "nameservers[0] nameserver_invalid",
     ),
-    (
-        "every reason at once",
-        ("ns1", NS, NS, "ns1.dns.example", "ns2.foo.example.test"),
-        (GlueEntry("ns1.dns.example", "10.0.0.1", "::1"), GlueEntry(NS, "1.2.3"), GlueEntry(NS)),
-        ("x", DsRecord(-1, 13, 2, SHA256)),
-        [
-            ("nameservers[0]", "nameserver_invalid"),
-            ("nameservers[2]", "nameserver_duplicate"),
-            ("glue[0].host", "glue_not_allowed"),
-            ("glue[0].ipv4", "glue_not_public"),
-            ("glue[0].ipv6", "glue_not_public"),
-            ("glue[1].ipv4", "glue_invalid"),
-            ("glue[2]", "glue_invalid"),
-            ("nameservers[4]", "glue_required"),
-            ("ds_records[0]", "ds_invalid"),
-            ("ds_records[1].key_tag", "ds_invalid"),
-        ],
-    ),
+}
+DS: list[tuple[Sequence[str], Sequence[DsLike], str]] = [
+    (ELSEWHERE, ("nonsense",), "ds_records[0] ds_invalid"),
+    (ELSEWHERE, (DsRecord(1, 13, 2, "ab"),), "ds_records[0].digest ds_invalid"),
+    (ELSEWHERE, (Dnskey(257, 3, 13, "AA=="),), "ds_records[0].public_key ds_invalid"),
+    ((), (f"1 13 2 {SHA256}",), "ds_records ds_without_nameservers"),
+    (ELSEWHERE, [f"{tag} 13 2 {SHA256}" for tag in range(9)], "ds_records too_many_ds_records"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("nameservers", "glue", "ds_records", "errors"), [row[1:] for row in BAD], ids=[row[0] for row in BAD]
-)
-def test_invalid_delegations(
-    nameservers: Sequence[str],
-    glue: Sequence[GlueEntry],
-    ds_records: Sequence[DsLike],
-    errors: list[tuple[str, str]],
-) -> None:
-    assert check(nameservers, glue, ds_records)[1] == errors
+def test_invalid_delegations() -> None:
+    bad: list[tuple[Sequence[str], Sequence[GlueEntry], Sequence[DsLike], str]] = []
+    bad += [(hosts, (), (), code) for hosts, code in HOSTS.values()]
+    bad += [(hosts, glue, (), code) for hosts, glue, code in GLUE.values()]
+    bad += [(hosts, (), ds_records, code) for hosts, ds_records, code in DS]
+    for nameservers, glue, ds_records, expected in bad:
+        assert [" ".join(each) for each in check(nameservers, glue, ds_records)[1]] == [expected]
+
+
+def test_every_reason_is_reported_at_once() -> None:
+    errors = check(
+        ("ns1", NS, NS, "ns1.dns.example", "ns2.foo.example.test"),
+        (GlueEntry("ns1.dns.example", "10.0.0.1", "::1"), GlueEntry(NS, "1.2.3"), GlueEntry(NS)),
+        ("x", DsRecord(-1, 13, 2, SHA256)),
+    )[1]
+    assert errors == [
+        ("nameservers[0]", "nameserver_invalid"),
+        ("nameservers[2]", "nameserver_duplicate"),
+        ("glue[0].host", "glue_not_allowed"),
+        ("glue[0].ipv4", "glue_not_public"),
+        ("glue[0].ipv6", "glue_not_public"),
+        ("glue[1].ipv4", "glue_invalid"),
+        ("glue[2]", "glue_invalid"),
+        ("nameservers[4]", "glue_required"),
+        ("ds_records[0]", "ds_invalid"),
+        ("ds_records[1].key_tag", "ds_invalid"),
+    ]
 
 
 def test_only_the_first_items_of_a_long_list_are_checked_but_all_are_counted() -> None:
@@ -345,22 +267,15 @@ A, B, C, D = "a.test", "b.test", "c.test", "d.test"
         ((), {}, None),
         (("ns.elsewhere.example",), {}, None),
         (("ns.a.test",), {}, None),  # inside the own name: glue
-        (("a.test",), {}, None),
         (("ns.b.test",), {}, None),  # no host of the user
-        (("ns.b.test",), {B: ("ns.b.test",)}, None),
         (("ns.b.test",), {B: ("b.test",)}, None),
         (("b.test",), {B: ("ns.elsewhere.example",)}, None),
         (("ns.b.test",), {B: ("ns.a.test",)}, (A, B, A)),
-        (("b.test",), {B: ("a.test",)}, (A, B, A)),
-        (("ns.b.test", "ns2.b.test"), {B: ("ns.a.test", "x.a.test")}, (A, B, A)),
         (("ns.b.test", "ns.elsewhere.example"), {B: ("ns.a.test",)}, None),  # one way is enough
-        (("ns.b.test", "ns.a.test"), {B: ("ns.a.test",)}, None),
         (("ns.b.test",), {B: ("ns.a.test", "ns.elsewhere.example")}, None),
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test",)}, (A, B, C, A)),
-        (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.a.test", "ns.d.test"), D: ("ns.d.test",)}, None),
         (("ns.b.test", "ns.c.test"), {B: ("ns.c.test",), C: ("ns.b.test", "ns.a.test")}, (A, C, A)),
         (("ns.b.test",), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, B, C, B)),  # can't be resolved
-        (("ns.c.test", "ns.b.test"), {B: ("ns.c.test",), C: ("ns.b.test",)}, (A, C, B, C)),
         (("ns.b.test",), {B: ()}, None),  # not delegated, so no cycle
         (("ns.ab.test",), {B: ("ns.a.test",)}, None),  # only the letters at the end are equal
         (

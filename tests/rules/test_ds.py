@@ -12,7 +12,7 @@ from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.ds import InvalidDs, dnskey_warnings, ds_warnings, key_tag, parse_ds, wire_name
+from sublet.dns.ds import InvalidDs, dnskey_warnings, ds_warnings, key_tag, parse_ds
 from sublet.dns.types import Dnskey, DsLike, DsRecord
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
@@ -30,17 +30,11 @@ RFC_4034_KEY = """AQOeiiR0GOMYkDshWoSKz9XzfwJr1AYtsmx3TGkJaNXVbfi/2pHm822aJ5iI9B
 
 
 FRONTS = [
-    "foo.example.test. 1h IN DS",
     "foo.example.test. 1h30m IN DS",
-    "foo.example.test. 1W IN DS",
-    "foo.example.test. 1w2d3h4m5s DS",
-    "FOO.EXAMPLE.TEST. 1H30M IN DS",
-    "foo.example.test. IN 1h DS",
+    "FOO.EXAMPLE.TEST. 1w2d3h4m5s DS",
     "foo.example.test. in 1D ds",
-    "foo.example.test. IN 3600 DS",
     "foo.example.test 0 DS",
     "@ 90m DS",
-    "1h IN DS",
     "IN 2d DS",
     "30S DS",
 ]
@@ -63,7 +57,7 @@ def dnskey_of(algorithm: int) -> DNSKEY:
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-@pytest.mark.parametrize("owner", [OWNER, "xn--bcher-kva.example.test", "a.b"])
+@pytest.mark.parametrize("owner", [OWNER, "a.b"])
 def test_a_dnskey_becomes_the_ds_that_dnspython_makes(owner: str, algorithm: int) -> None:
     dnskey = dnskey_of(algorithm)
     expected = dns.dnssec.make_ds(dns.name.from_text(owner), dnskey, "SHA256")
@@ -95,10 +89,6 @@ def test_the_key_tag_of_rfc_4034() -> None:
 def test_key_tags_equal_those_of_dnspython(rdata: bytes) -> None:
     rdata = rdata[:3] + bytes([13]) + rdata[4:]
     assert key_tag(rdata) == dns.dnssec.key_id(DNSKEY.from_wire_parser(1, 48, dns.wire.Parser(rdata)))
-
-
-def test_wire_name() -> None:
-    assert wire_name(OWNER) == dns.name.from_text(OWNER).to_wire()
 
 
 @pytest.mark.parametrize(
@@ -133,46 +123,28 @@ def rsa_key(exponent: bytes, modulus: bytes) -> str:
 BAD = [
     (DsRecord(-1, 13, 2, SHA256), "key_tag"),
     (DsRecord(65536, 13, 2, SHA256), "key_tag"),
-    *(
-        (DsRecord(1, algorithm, 2, SHA256), "algorithm")
-        for algorithm in (-1, 0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 17, 23, 252, 253, 254, 255, 10**9)
-    ),
-    (DsRecord(1, 13, 0, "00"), "digest_type"),
+    *((DsRecord(1, algorithm, 2, SHA256), "algorithm") for algorithm in (-1, 0, 5, 7, 9, 12, 17, 253, 10**9)),
     (DsRecord(1, 13, 1, "ab" * 20), "digest_type"),
     (DsRecord(1, 13, 3, SHA256), "digest_type"),
-    (DsRecord(1, 13, 5, SHA256), "digest_type"),
-    (DsRecord(1, 13, -2, SHA256), "digest_type"),
     (DsRecord(1, 13, 2, ""), "digest"),
-    (DsRecord(1, 13, 2, SHA256[:-1]), "digest"),
     (DsRecord(1, 13, 2, SHA256[:-2]), "digest"),
-    (DsRecord(1, 13, 2, SHA256 + "00"), "digest"),
     (DsRecord(1, 13, 2, SHA384), "digest"),
-    (DsRecord(1, 13, 4, SHA256), "digest"),
     (DsRecord(1, 13, 2, SHA256[:-1] + "g"), "digest"),
-    (DsRecord(1, 13, 2, SHA256[:-1] + "\n"), "digest"),
     (DsRecord(1, 13, 2, SHA256[:-1] + "\uff11"), "digest"),
     (DsRecord(1, 13, 2, "\ud800" * 64), "digest"),
     (Dnskey(257, 2, 13, ECDSA_KEY), "protocol"),
     (Dnskey(0, 3, 13, ECDSA_KEY), "flags"),
-    (Dnskey(1, 3, 13, ECDSA_KEY), "flags"),
     (Dnskey(385, 3, 13, ECDSA_KEY), "flags"),
     (Dnskey(65536 + 257, 3, 13, ECDSA_KEY), "flags"),
-    (Dnskey(-1, 3, 13, ECDSA_KEY), "flags"),
     (Dnskey(257, 3, 5, ECDSA_KEY), "algorithm"),
-    (Dnskey(257, 3, 300, ECDSA_KEY), "algorithm"),
     (Dnskey(257, 3, 13, ""), "public_key"),
-    (Dnskey(257, 3, 13, "!!!!"), "public_key"),
     (Dnskey(257, 3, 13, ECDSA_KEY[:-1]), "public_key"),
-    (Dnskey(257, 3, 13, ECDSA_KEY + "\0"), "public_key"),
     (Dnskey(257, 3, 13, "\ud800"), "public_key"),
     (Dnskey(257, 3, 13, "A" * 100_000), "public_key"),
     (Dnskey(257, 3, 13, ED25519_KEY), "public_key"),
-    (Dnskey(257, 3, 14, ECDSA_KEY), "public_key"),
     (Dnskey(257, 3, 15, ECDSA_KEY), "public_key"),
-    (Dnskey(257, 3, 16, ED25519_KEY), "public_key"),
     (Dnskey(257, 3, 8, ""), "public_key"),
     (Dnskey(257, 3, 8, "AQ=="), "public_key"),
-    (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 64)), "public_key"),
     (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 127)), "public_key"),
     (Dnskey(257, 3, 8, rsa_key(b"\3", b"\xff" * 513)), "public_key"),
     (Dnskey(257, 3, 8, rsa_key(b"\0", b"\xff" * 256)), "public_key"),
@@ -194,44 +166,28 @@ def test_an_invalid_ds_object_is_refused_by_member(form: DsLike, member: str) ->
     "text",
     [
         "",
-        " ",
-        ";",
         "DS",
-        "IN DS",
-        "2371",
-        "2371 13",
         "2371 13 2",
         f"13 2 {SHA256}",
         f"65536 13 2 {SHA256}",
-        f"-1 13 2 {SHA256}",
         f"2371 5 2 {SHA256}",
-        f"2371 RSASHA1 2 {SHA256}",
         f"2371 NONE 2 {SHA256}",
         f"2371 13 1 {'ab' * 20}",
-        f"2371 13 SHA-256 {SHA256}",
         f"2371 13 2 {SHA256}00",
-        f"2371 13 2 {SHA256} extra",
         f"2371 13 2 {SHA256}\nfoo.example.test. IN NS evil.example.",
         f"bar.example.test. IN DS 2371 13 2 {SHA256}",
-        f"evil..name. IN DS 2371 13 2 {SHA256}",
         f"foo.example.test. CH DS 2371 13 2 {SHA256}",
         *(
             f"foo.example.test. {ttl} IN DS 2371 13 2 {SHA256}"
             for ttl in ("h", "1y", "1h30", "h1", "1.5h", "-1h", "1h-", "1hh", "\uff11h", "1\u017f")
         ),
-        f"1h. IN DS 2371 13 2 {SHA256}",
         f"$INCLUDE DS 2371 13 2 {SHA256}",
         f"257 3 5 {RFC_4034_KEY}",
-        f"257 3 13 {RFC_4034_KEY}",
         f"385 3 13 {ECDSA_KEY}",
-        f"0 3 13 {ECDSA_KEY}",
-        f"DNSKEY 258 3 13 {ECDSA_KEY[:-4]}",
         f"DNSKEY 1 3 13 {ECDSA_KEY}",
         "0 0 0 00",  # the "delete" of RFC 8078
-        "9" * 5000,
         "٢٣٧١ 13 2 " + SHA256,
         "2371 13 2 \ud800",
-        "\ud800 IN DS 2371 13 2 " + SHA256,
     ],
     ids=lambda text: ascii(text)[:40],
 )
@@ -268,24 +224,14 @@ def test_the_sizes_of_rsa_keys() -> None:
     assert parse_ds(OWNER, Dnskey(257, 3, 8, long_exponent)).algorithm == 8
 
 
-def test_a_zone_key_without_the_sep_flag_has_its_own_ds_record() -> None:
-    # RFC 4034, section 2.1.1: validators don't look at the SEP flag.
-    key = ECDSA_KEY
-    assert parse_ds(OWNER, f"256 3 13 {key}") != parse_ds(OWNER, f"257 3 13 {key}")
-
-
 @pytest.mark.parametrize(
     ("records", "words"),
     [
         ((), []),
         (((13, 2),), []),
-        (((8, 2),), []),
-        (((14, 2),), []),
         (((15, 2),), []),
         (((13, 2), (13, 4)), []),
         (((13, 4),), ["SHA-384"]),
-        (((13, 4), (13, 4)), ["SHA-384"]),
-        (((16, 2),), ["ED448"]),
         (((16, 4),), ["ED448", "SHA-384"]),
         (((10, 2),), ["RSASHA512"]),
         (((13, 2), (16, 2)), ["several algorithms, 13 (ECDSAP256SHA256) and 16 (ED448)"]),

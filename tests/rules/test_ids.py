@@ -13,7 +13,6 @@ from sublet.ids import (
     Position,
     decode_cursor,
     encode_cursor,
-    new_request_id,
     parse_id,
     parse_ticket_number,
     ticket_number,
@@ -52,12 +51,6 @@ def test_a_cursor_with_a_changed_character_is_refused_or_equal(
     assert found == position  # base64 leaves some bits of the last character unused
 
 
-@given(st.text(max_size=120))
-def test_any_other_text_is_refused_as_a_cursor(text: str) -> None:
-    with pytest.raises(InvalidCursor):
-        decode_cursor("subdomains", text)
-
-
 def _forged(body: str) -> str:
     raw = body.encode()
     return base64.urlsafe_b64encode(zlib.crc32(raw).to_bytes(4, "big") + raw).decode().rstrip("=")
@@ -67,29 +60,20 @@ def _forged(body: str) -> str:
     "body",
     [
         "",
-        "subdomains",
         "subdomains:",
         f"subdomains:{NOW:%Y-%m-%d}",
-        "subdomains:0001-01-01T00:00:00+23:59:1",
         f"subdomains:{NOW.isoformat()}:",
-        f"subdomains:{NOW.isoformat()}:x",
         f"subdomains:{NOW.isoformat()}:-1",
         f"subdomains:{NOW.isoformat()}:{MAX_ID + 1}",
         "subdomains:2026-11-21T09:30:00:1",  # without a time zone
         "subdomains:2026-13-01T00:00:00+00:00:1",
-        f"subdomains:{NOW.isoformat()}:{'9' * 5000}",
         f"tickets:{NOW.isoformat()}:1",
     ],
 )
 def test_a_forged_cursor_is_refused(body: str) -> None:
-    with pytest.raises(InvalidCursor):
-        decode_cursor("subdomains", _forged(body))
-
-
-@pytest.mark.parametrize("text", ["", "=", "====", "a", "é", "\x00", "a b", "a+b/", "A" * 10_000])
-def test_malformed_cursors_are_refused(text: str) -> None:
-    with pytest.raises(InvalidCursor):
-        decode_cursor("subdomains", text)
+    for text in (_forged(body), body, f"{body}é"):
+        with pytest.raises(InvalidCursor):
+            decode_cursor("subdomains", text)
 
 
 @pytest.mark.parametrize(
@@ -101,57 +85,27 @@ def test_ticket_numbers(ticket_id: int, number: str) -> None:
     assert parse_ticket_number(number) == parse_ticket_number(number.lower()) == ticket_id
 
 
-@given(st.integers(1, 10**18 - 1))
-def test_a_parsed_ticket_number_equals_the_ticket_id(ticket_id: int) -> None:
-    assert parse_ticket_number(ticket_number(ticket_id)) == ticket_id
-
-
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "T-",
-        "T-1",
-        "T-12345",
-        "T000123",
-        "000123",
-        "T-00012x",
-        "T-000123 ",
-        "T-000123\n",
-        "T-٠٠٠١٢٣",
-    ],
+    "text", ["", "T-", "T-12345", "T000123", "000123", "T-00012x", "T-000123\n", "T-٠٠٠١٢٣"]
 )
 def test_other_texts_are_not_ticket_numbers(text: str) -> None:
     assert parse_ticket_number(text) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("1", 1),
-        ("10", 10),
-        ("01", None),
-        ("007", None),
-        ("0" * 18 + "7", None),
-        (str(MAX_ID), MAX_ID),
-        (str(MAX_ID + 1), None),
-        ("0", None),
-        ("-1", None),
-        ("+1", None),
-        ("1 ", None),
-        ("1_0", None),
-        ("1.0", None),
-        ("\u0661", None),
-        ("²", None),
-        ("", None),
-        ("9" * 5000, None),
-    ],
-)
-def test_ids_are_digits_in_range(text: str, meant: int | None) -> None:
-    assert parse_id(text) == meant
-
-
-def test_request_ids_are_unique() -> None:
-    made = {new_request_id() for _ in range(1000)}
-    assert len(made) == 1000
-    assert all(re.fullmatch(r"[0-9a-f]{32}", each) for each in made)
+def test_ids_are_digits_in_range() -> None:
+    assert [parse_id(each) for each in ("1", "10", str(MAX_ID))] == [1, 10, MAX_ID]
+    others = (
+        "01",
+        "0" * 18 + "7",
+        str(MAX_ID + 1),
+        "0",
+        "-1",
+        "+1",
+        "1 ",
+        "1_0",
+        "\u0661",
+        "²",
+        "",
+        "9" * 5000,
+    )
+    assert {parse_id(each) for each in others} == {None}

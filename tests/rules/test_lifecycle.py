@@ -70,21 +70,6 @@ def test_the_state_is_derived_from_facts(subdomain: Subdomain, status: str, prov
 
 
 @given(names)
-def test_the_first_true_fact_determines_the_state(subdomain: Subdomain) -> None:
-    behind = subdomain.generation != subdomain.published_generation
-    facts = [
-        ("trashed", subdomain.trashed_at is not None),
-        ("suspended", subdomain.suspended_at is not None),
-        ("expired", subdomain.expires_at <= NOW),
-        ("failed", behind and subdomain.provision_error is not None),
-        ("provisioning", behind),
-        ("inactive", not subdomain.delegation.nameservers),
-        ("active", True),
-    ]
-    assert derive_status(subdomain, NOW) == next(status for status, holds in facts if holds)
-
-
-@given(names)
 def test_the_shown_fields_are_consistent(subdomain: Subdomain) -> None:
     status, provisioning = derive_status(subdomain, NOW), provisioning_status(subdomain)
     if status == "active":
@@ -95,12 +80,6 @@ def test_the_shown_fields_are_consistent(subdomain: Subdomain) -> None:
     assert (provisioning == "published") <= is_delegated(subdomain)
     if renewal_available(subdomain, NOW):
         assert "renew" in ALLOWED[status]
-
-
-def test_an_expired_name_is_served_until_it_goes_to_the_trash() -> None:
-    assert is_delegated(replace(NAME, expires_at=NOW - 29 * DAY))
-    for gone in (TRASHED, replace(NAME, suspended_at=NOW), replace(TRASHED, purged_at=NOW), INACTIVE):
-        assert not is_delegated(gone)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +111,9 @@ def test_the_window_is_at_most_one_term(window_days: int, period_days: int, open
     assert not renewal_available(name, opens_at - TICK)
     assert renewal_available(name, opens_at)
     assert renewal_available(name, name.expires_at + 29 * DAY)
+    assert not renewal_available(name, name.expires_at, user_suspended=True)
+    for facts in ({"trashed_at": NOW}, {"suspended_at": NOW}):
+        assert not renewal_available(replace(name, **facts), name.expires_at)
 
 
 @given(st.integers(1, 3650), st.integers(1, 3650))
@@ -140,16 +122,6 @@ def test_renewal_is_not_open_right_after_a_renewal(window_days: int, period_days
     assert renewal_available(name, NOW)
     renewed = replace(name, expires_at=term_end(name.expires_at, period_days))
     assert not renewal_available(renewed, NOW)
-
-
-@given(st.integers(1, 3650), st.integers(1, 3650), st.integers(0, 3650))
-def test_no_second_renewal_within_a_day(window_days: int, period_days: int, late_days: int) -> None:
-    name = replace(
-        NAME, renewal_window_days=window_days, period_days=period_days, expires_at=NOW - late_days * DAY
-    )
-    ends_at = term_end(next_term_start(name, NOW, period_days), period_days)
-    renewed = replace(name, expires_at=ends_at, last_renewed_at=NOW)
-    assert not renewal_available(renewed, NOW + DAY - TICK)
 
 
 # Suspension
@@ -165,16 +137,6 @@ def test_the_dates_of_a_suspended_name_restart_after_the_suspension() -> None:
     assert restorable_until(held) is None
     assert is_restorable(held, NOW + 1000 * DAY)
     assert lost_at(replace(TRASHED, unsuspended_at=NOW + 100 * DAY)) == NOW + 130 * DAY
-
-
-@pytest.mark.parametrize("name", [TRASHED, replace(NAME, suspended_at=NOW)])
-def test_suspended_names_and_names_in_the_trash_are_not_renewed(name: Subdomain) -> None:
-    assert not renewal_available(name, name.expires_at)
-
-
-def test_a_suspended_user_s_names_are_not_renewed() -> None:
-    assert not renewal_available(NAME, NAME.expires_at, user_suspended=True)
-    assert renewal_available(NAME, NAME.expires_at)
 
 
 # Automatic renewal
@@ -249,9 +211,7 @@ def test_live_and_purged_names_are_not_restorable() -> None:
         ("2026-11-21T09:30:00Z", 365, "2027-11-21T09:30:00Z"),
         ("2027-11-21T09:30:00Z", 365, "2028-11-20T09:30:00Z"),  # with a leap day in between
         ("2028-02-29T23:59:59.999999Z", 365, "2029-02-28T23:59:59.999999Z"),
-        ("2028-02-28T12:00:00Z", 1, "2028-02-29T12:00:00Z"),
         ("2037-12-31T00:00:00Z", 365, "2038-12-31T00:00:00Z"),  # past the end of 32 bits
-        ("2038-01-19T03:14:07Z", 1, "2038-01-20T03:14:07Z"),
         ("2100-02-28T00:00:00Z", 1, "2100-03-01T00:00:00Z"),  # no leap year
         (
             "2026-03-28T12:00:00Z",

@@ -15,68 +15,32 @@ ME = "me@inbox.example"
 BOOKS = "ada@xn--bcher-kva.example"
 SPELLINGS = {
     ME: (
-        *("ME@INBOX.EXAMPLE", " me@inbox.example\n", "me@inbox.example.", "Me@Inbox.Example."),
-        *(
-            "me@\uff49nbox.example",
-            "me@\uff29\uff2e\uff22\uff2f\uff38\uff0eexample",
-            "me@inbox\u3002example",
-            "me@inbox\uff61example",
-            "me@inbox\uff0eexample",
-        ),
-        *(
-            "me@inbox.example\u3002",
-            "me@in\u00adbox.example",
-            "me@in\u200bbox.example",
-            "me@\u24d8nbox.example",
-        ),
+        "ME@INBOX.EXAMPLE",
+        " me@inbox.example\n",
+        "Me@Inbox.Example.",
+        "me@\uff29\uff2e\uff22\uff2f\uff38\uff0eexample",
+        "me@inbox\u3002example",
+        "me@inbox\uff61example\u3002",
+        "me@in\u00adbox.example",
+        "me@in\u200bbox.example",
     ),
     BOOKS: (
-        *(
-            "ada@bücher.example",
-            "ada@BÜCHER.example.",
-            "ada@bu\u0308cher.example",
-            "ADA@XN--BCHER-KVA.EXAMPLE",
-        ),
-        "ada@bücher\u3002example",
+        "ada@bücher.example",
+        "ada@BÜCHER.example.",
+        "ada@bu\u0308cher.example",
+        "ADA@XN--BCHER-KVA.EXAMPLE",
     ),
-    "zo\u00eb@inbox.example": (
-        "zoe\u0308@inbox.example",
-        "ZO\u00cb@inbox.example",
-        "ZOE\u0308@\uff49nbox.example.",
-    ),
+    "zo\u00eb@inbox.example": ("zoe\u0308@inbox.example", "ZOE\u0308@\uff49nbox.example."),
     # Dots and tags before the @ distinguish mailboxes.
     "m.e@inbox.example": ("M.E@inbox.example",),
     "me+shop@inbox.example": ("me+SHOP@inbox.example.",),
-    "me@straße.example".replace("straße", "xn--strae-oqa"): ("me@straße.example", "me@STRAẞE.example"),
+    "me@xn--strae-oqa.example": ("me@straße.example", "me@STRAẞE.example"),
 }
 INVALID = (
-    *(
-        "",
-        "me",
-        "@inbox.example",
-        "me@",
-        "me@localhost",
-        "me@@inbox.example",
-        "me\uff20inbox.example",
-        "me@a@b.example",
-    ),
-    *(
-        "me@inbox.example..",
-        "me@.inbox.example",
-        "me@inbox..example",
-        "me@inbox\u3002\u3002example",
-        "me@9.9.9.9",
-        "me@[9.9.9.9]",
-    ),
-    *(
-        "m e@inbox.example",
-        "m\u200be@inbox.example",
-        "me\n@inbox.example",
-        '"me"@inbox.example',
-        "m,e@inbox.example",
-    ),
-    *("me@in_box.example", "a" * 65 + "@inbox.example", "a" * 5000 + "@inbox.example", "me@" + "a" * 5000),
-    "me@" + ".".join(["a" * 60] * 5) + ".example",
+    *("", "me", "@inbox.example", "me@", "me@localhost", "me@@inbox.example", "me\uff20inbox.example"),
+    *("me@inbox.example..", "me@.inbox.example", "me@inbox\u3002\u3002example", "me@9.9.9.9", "me@[9.9.9.9]"),
+    *("m e@inbox.example", "m\u200be@inbox.example", "me\n@inbox.example", '"me"@inbox.example'),
+    *("m,e@inbox.example", "me@in_box.example", "a" * 65 + "@inbox.example", "me@" + "a" * 5000),
 )
 
 

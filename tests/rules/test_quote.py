@@ -110,39 +110,4 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
     with pytest.raises(PaymentConfirmationRequired) as caught:
         check_payment(_quote(10, 3), Payable())
     assert caught.value.quote.shortfall == 7
-
-
-@pytest.mark.parametrize(
-    ("balance", "payable", "message"),
-    [
-        (10, Payable(), "This costs 10 credits. To confirm, send the same request with `confirm`: true."),
-        (
-            1,
-            Payable(),
-            (
-                "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits "
-                "first, then send the same request with `confirm`: true."
-            ),
-        ),
-        (
-            9,
-            Payable(confirm=True),
-            (
-                "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy "
-                "credits, then send the same request again."
-            ),
-        ),
-        (
-            10,
-            Payable(confirm=True, max_credits=5),
-            (
-                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the "
-                "price, send the request with a higher `max_credits`."
-            ),
-        ),
-    ],
-)
-def test_a_message_mentions_a_low_balance_first(balance: int, payable: Payable, message: str) -> None:
-    with pytest.raises(Refusal) as caught:
-        check_payment(_quote(10, balance), payable)
-    assert caught.value.message == message
+    assert "The balance of 3 credits is too low" in caught.value.message

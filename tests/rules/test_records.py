@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sublet.dns.names import InvalidName
 from sublet.dns.types import RECORD_TYPES, RecordSet, RecordSetInput
 from sublet.errors import FieldError
-from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
-from sublet.subdomains.records.values import InvalidValue, parse_value
+from sublet.subdomains.records.rule import check_records, parse_owner
+from sublet.subdomains.records.values import parse_value
 from support.rule_domains import rule_domain
 
 NAME = "blog.example.test"
@@ -38,35 +38,27 @@ def codes(errors: Sequence[FieldError]) -> list[tuple[str, str]]:
 
 OWNERS = {
     "@": "@",
-    "www": "www",
     "WWW": "www",
     "_acme-challenge": "_acme-challenge",
     "_Sip._TCP": "_sip._tcp",
     "*": "*",
     "*.dev": "*.dev",
-    "*.DEV": "*.dev",
     "a.b.c": "a.b.c",
-    "-a": "-a",
     "bücher": "xn--bcher-kva",
-    "BÜCHER.www": "xn--bcher-kva.www",
     "xn--bcher-kva": "xn--bcher-kva",
     "blog.example.test": "@",
     "Blog.Example.TEST.": "@",
     "www.blog.example.test": "www",
-    "www.blog.example.test.": "www",
-    "*.blog.example.test.": "*",
     "*.dev.blog.example.test": "*.dev",
     "xblog.example.org": "xblog.example.org",  # relative
-    "blog": "blog",
     "a" * 63: "a" * 63,
     ".".join(["a" * 50] * 4) + "." + "a" * 31: ".".join(["a" * 50] * 4) + "." + "a" * 31,
 }
 
 
-@pytest.mark.parametrize("text", OWNERS)
-def test_an_owner_is_taken_in_any_spelling(text: str) -> None:
-    assert parse_owner(NAME, text, "example.test") == OWNERS[text]
-    assert parse_owner(NAME, OWNERS[text], "example.test") == OWNERS[text]
+def test_an_owner_is_taken_in_any_spelling() -> None:
+    for text, owner in OWNERS.items():
+        assert parse_owner(NAME, text, "example.test") == parse_owner(NAME, owner, "example.test") == owner
 
 
 WRONG_OWNERS = [
@@ -92,19 +84,15 @@ VALUES: list[tuple[str, str, str]] = [
     ("AAAA", "2A00:1450:0::1", "2a00:1450::1"),
     ("AAAA", "64:ff9b::8.8.8.8", "64:ff9b::808:808"),
     ("CAA", "0 issue letsencrypt.org", '0 issue "letsencrypt.org"'),
-    ("CAA", '128 issuewild ";"', '128 issuewild ";"'),
     ("CNAME", "example.github.io", "example.github.io."),
     ("CNAME", "Example.GitHub.io.", "example.github.io."),
-    ("CNAME", "_x.acm-validations.aws.", "_x.acm-validations.aws."),
     ("CNAME", "@", "blog.example.test."),
     ("CNAME", "bücher.example", "xn--bcher-kva.example."),
-    ("CNAME", "localhost.", "localhost."),
     ("CNAME", r"\# 13 076578616d706c65036e657400", "example.net."),
     ("HTTPS", "1 . alpn=h2,h3", '1 . alpn="h2,h3"'),
     ("HTTPS", "0 CDN.example.net", "0 cdn.example.net."),
     ("HTTPS", '1 . ipv4hint=8.8.8.8 alpn="h2"', '1 . alpn="h2" ipv4hint="8.8.8.8"'),
     ("MX", "10 mail.example.net", "10 mail.example.net."),
-    ("MX", "010 MAIL.example.net.", "10 mail.example.net."),
     ("MX", "10 @", "10 blog.example.test."),
     ("MX", "0 .", "0 ."),
     ("SRV", "10  5\t443 www.example.net", "10 5 443 www.example.net."),
@@ -113,9 +101,7 @@ VALUES: list[tuple[str, str, str]] = [
     ("SVCB", "1 dot.example.net alpn=dot", '1 dot.example.net. alpn="dot"'),
     ("TLSA", f"3 1 1 {SHA256[:32]} {SHA256[32:]}", f"3 1 1 {SHA256}"),
     ("TXT", "v=spf1 include:_spf.example.net ~all", '"v=spf1 include:_spf.example.net ~all"'),
-    ("TXT", "v=DMARC1; p=none", '"v=DMARC1; p=none"'),
     ("TXT", r"v=DMARC1\; p=none", '"v=DMARC1; p=none"'),
-    ("TXT", '"a" "b"', '"a" "b"'),
     ("TXT", '"a""b"', '"a" "b"'),
     ("TXT", '""', '""'),
     ("TXT", 'say "hi"', r'"say \"hi\""'),
@@ -187,26 +173,15 @@ def test_records_of_hosts_need_a_host_name(type_name: str, owner: str) -> None:
     assert check((owner, "TXT", "a"), ("*", type_name, value), ("*.a", type_name, value))[1] == []
 
 
-def test_types_are_taken_in_any_case_and_by_number() -> None:
-    assert [parse_type(each) for each in ("a", "Txt", "TYPE257", "type65", "TYPE28")] == [
-        *("A", "TXT", "CAA", "HTTPS", "AAAA"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("type_name", "says"),
     [
         ("NS", "PUT /subdomains/blog.example.test/nameservers"),
-        ("DS", "PUT /subdomains/blog.example.test/nameservers"),
         ("SOA", "part of the platform domain's zone"),
         ("DNAME", "CNAME"),
         ("SPF", "TXT"),
-        ("ALIAS", "CNAME"),
-        *((each, "sign its names") for each in ("RRSIG", "NSEC", "NSEC3", "DNSKEY", "CDS", "CDNSKEY")),
-        *(
-            (each, "A, AAAA, CAA, CNAME")
-            for each in ("PTR", "TYPE2", "TYPE99999", "ANY", "", "\x00", "A" * 999)
-        ),
+        *((each, "sign its names") for each in ("RRSIG", "NSEC3", "CDS")),
+        *((each, "A, AAAA, CAA, CNAME") for each in ("PTR", "TYPE2", "TYPE99999", "", "\x00", "A" * 999)),
     ],
 )
 def test_a_type_that_no_name_may_have_is_refused(type_name: str, says: str) -> None:
@@ -214,8 +189,6 @@ def test_a_type_that_no_name_may_have_is_refused(type_name: str, says: str) -> N
         _, errors = check(("www", text, "whatever"))
         assert codes(errors) == [("records[0].type", "value_invalid")]
         assert says in errors[0].message
-    with pytest.raises(InvalidValue):
-        parse_type(type_name)
 
 
 def test_a_platform_domain_limits_types_and_wildcards() -> None:
@@ -245,9 +218,6 @@ def test_a_cname_is_alone_at_its_owner() -> None:
 
     _, errors = check(("www", "A", "8.8.8.8"), ("WWW", "CNAME", "a.example"))
     assert codes(errors) == [("records[1]", "cname_not_alone")]
-    assert errors[0].message == (
-        "A CNAME must be alone at www. Remove its A records, or put the CNAME at another name."
-    )
     _, errors = check(
         ("@", "CNAME", "a.example"), ("@", "TXT", "a"), ("@", "MX", "1 a.example"), ("@", "A", "8.8.8.8")
     )
@@ -273,7 +243,7 @@ def test_a_null_mx_is_alone() -> None:
 def test_an_rrset_is_given_once_and_a_value_too() -> None:
     _, errors = check(
         RecordSetInput("www", "TXT", ("a", '"a"', r"\097")),
-        RecordSetInput("WWW.blog.example.test.", "TYPE16", ("b",)),
+        RecordSetInput("WWW.blog.example.test.", "type16", ("b",)),
         RecordSetInput("www", "A", ()),
     )
     assert codes(errors) == [

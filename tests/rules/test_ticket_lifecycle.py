@@ -1,16 +1,15 @@
 import pytest
 
-from sublet.errors import FIELD_CODES, TicketClosed, check_one_of
+from sublet.errors import TicketClosed, check_one_of
 from sublet.tickets.lifecycle import (
     MESSAGE_CHARACTERS_MAX,
     SUBJECT_CHARACTERS_MAX,
     check_line,
     check_message,
     default_priority,
-    refuse_closed,
     status_after_message,
 )
-from sublet.tickets.model import AUTHOR_TYPES, PRIORITIES, TICKET_STATUSES, TICKET_TYPES
+from sublet.tickets.model import AUTHOR_TYPES, PRIORITIES, TICKET_TYPES
 
 
 @pytest.mark.parametrize(
@@ -32,16 +31,6 @@ def test_closed_is_final(author_type: str) -> None:
         status_after_message("closed", author_type)
 
 
-def test_only_closed_tickets_are_refused() -> None:
-    refused = []
-    for status in TICKET_STATUSES:
-        try:
-            refuse_closed(status)
-        except TicketClosed:
-            refused.append(status)
-    assert refused == ["closed"]
-
-
 def test_abuse_tickets_start_with_high_priority_and_others_with_normal() -> None:
     assert {each: default_priority(each) for each in TICKET_TYPES} == {
         "contact": "normal",
@@ -59,16 +48,12 @@ BLANK = ["", " ", "\t\n \r\n", "\u00a0\u3000"]
     [
         (None, ["required"]),
         ("", ["required"]),
-        (" \u00a0\u3000", ["required"]),
         ("\n", ["required", "value_invalid"]),
         ("x", []),
-        ("Straße 名 🙂", []),
         ("x" * SUBJECT_CHARACTERS_MAX, []),
         ("🙂" * SUBJECT_CHARACTERS_MAX, []),
         ("x" * (SUBJECT_CHARACTERS_MAX + 1), ["too_long"]),
-        (" " * (SUBJECT_CHARACTERS_MAX + 1), ["required"]),
         ("a\nBcc: b@example.org", ["value_invalid"]),
-        ("a\x1b[2Jb", ["value_invalid"]),
         ("a\u2028b", ["value_invalid"]),
         ("a\0b", ["value_invalid"]),
         ("a\ud800b", ["value_invalid"]),
@@ -87,7 +72,6 @@ def test_a_subject_is_one_line_of_at_most_200_characters(text: str | None, codes
         *((blank, ["required"]) for blank in BLANK),
         ("x", []),
         ("two\nlines\r\n\tand a tab", []),
-        ("<script>alert(1)</script>", []),
         ("x" * MESSAGE_CHARACTERS_MAX, []),
         ("🙂" * MESSAGE_CHARACTERS_MAX, []),
         ("x" * (MESSAGE_CHARACTERS_MAX + 1), ["too_long"]),
@@ -100,15 +84,8 @@ def test_a_message_has_at_most_20000_characters(text: str | None, codes: list[st
     assert [(each.field, each.code) for each in errors] == [("message", code) for code in codes]
 
 
-@pytest.mark.parametrize("value", ["", "Support", "billing", "support "])
-def test_other_values_are_refused(value: str) -> None:
-    errors = check_one_of("type", value, TICKET_TYPES)
-    assert [(each.field, each.code) for each in errors] == [("type", "value_invalid")]
-
-
-def test_all_listed_values_and_none_are_accepted() -> None:
+def test_values_are_none_or_one_of_a_list() -> None:
     assert [check_one_of("type", each, TICKET_TYPES) for each in (None, *TICKET_TYPES)] == [[], [], [], []]
-
-
-def test_the_codes_used_here_are_documented() -> None:
-    assert {"required", "too_long", "value_invalid", "ticket_subdomain_invalid"} <= set(FIELD_CODES)
+    for value in ("", "Support", "billing"):
+        errors = check_one_of("type", value, TICKET_TYPES)
+        assert [(each.field, each.code) for each in errors] == [("type", "value_invalid")]

@@ -4,13 +4,10 @@ import re
 
 import pytest
 
-from sublet.accounts.recent_sign_in import require_recent_sign_in
 from sublet.accounts.store import find_user, find_user_by_email
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
-from sublet.errors import AccountSuspended, RateLimited, SignInRequired, ValidationFailed
-from sublet.registry.delete_user import delete_user
-from sublet.registry.erasure_store import find_mentions
+from sublet.errors import AccountSuspended, RateLimited, ValidationFailed
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.sign_in.store import list_sessions
 from support.registry import OPERATOR, Registry
@@ -45,6 +42,7 @@ def test_a_new_address_changes_after_its_code(registry: Registry) -> None:
     actor = session_actor(sign_in(registry))
     change(registry, actor, email="Anna@Example.org")
     assert f"address to {NEW} was requested" in texts_to(registry, ANN)[-1]
+    assert "Ann" not in texts_to(registry, NEW)[-1], "it may be a stranger's address"
     code = newest_code(registry, NEW)
     assert registry.read(find_user_by_email, NEW) is None
     confirm(registry, actor, code)
@@ -91,17 +89,6 @@ def test_an_address_of_another_user_is_answered_alike(registry: Registry) -> Non
 
 
 @pytest.mark.whole_on_postgresql
-def test_an_address_that_was_taken_meanwhile_is_refused(registry: Registry) -> None:
-    anns, bens = session_actor(sign_in(registry)), session_actor(sign_in(registry, "ben"))
-    change(registry, anns, email=NEW)
-    code = newest_code(registry, NEW)
-    change(registry, bens, email=NEW)
-    confirm(registry, bens, newest_code(registry, NEW))
-    with registry.refuses(ValidationFailed):
-        registry.write(confirm_email, anns, code, URL)
-
-
-@pytest.mark.whole_on_postgresql
 def test_refusals(registry: Registry) -> None:
     actor = session_actor(sign_in(registry))
     for values, fields in (
@@ -122,15 +109,6 @@ def test_refusals(registry: Registry) -> None:
         change(registry, actor, name="Anna")
     with registry.refuses(AccountSuspended):
         registry.write(confirm_email, actor, "1", URL)
-
-
-@pytest.mark.uncovered
-@pytest.mark.whole_on_postgresql
-def test_a_deleted_user_leaves_no_new_address(registry: Registry) -> None:
-    change(registry, session_actor(sign_in(registry, "ben")), email="benno@example.org")
-    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
-    assert registry.read(find_mentions, ["ben@example.org", "benno@example.org"]) == {}
-    assert registry.doctor() == []
 
 
 def test_a_new_address_ends_the_other_sessions(registry: Registry) -> None:
@@ -159,22 +137,3 @@ def test_many_wrong_codes_in_a_day_are_refused_and_mailed(registry: Registry) ->
         change(registry, actor, email=NEW)
     with registry.refuses(ValidationFailed):
         registry.write(confirm_email, actor, code, URL)
-
-
-def test_the_mail_to_a_new_address_has_no_text_of_the_user(registry: Registry) -> None:
-    actor = session_actor(sign_in(registry))
-    change(registry, actor, name="URGENT: https://evil.example")
-    change(registry, actor, email=NEW)
-    assert "URGENT" not in texts_to(registry, NEW)[-1]
-    assert "URGENT: https[:]//evil[.]example" in texts_to(registry, ANN)[-1]
-
-
-def test_a_sign_in_is_not_recent_after_the_clock_was_set_back(registry: Registry) -> None:
-    actor = session_actor(sign_in(registry))
-    registry.advance(minutes=-1)
-    registry.read(require_recent_sign_in, actor)
-    registry.advance(days=-1)
-    with registry.refuses(SignInRequired):
-        registry.write(require_recent_sign_in, actor)
-    sign_in(registry)
-    assert [each.invariant for each in registry.doctor() if "session" in each.invariant] == []

@@ -24,8 +24,6 @@ from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import operator_restore, restore
-from sublet.subdomains.suspend import suspend
-from sublet.subdomains.sweep.store import count_losses_by_rule
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 ZONE, SHOP = "example.test", "shop.example.test"
@@ -84,14 +82,6 @@ def test_each_holder_gets_one_mail_and_no_name_is_lost_before_the_date(registry:
     assert registry.doctor() == []
 
 
-def test_the_stored_losses_agree_with_the_rule(registry: Registry) -> None:
-    registry.register(SHOP)
-    close(registry)
-    registry.sweep()
-    assert registry.read(count_losses_by_rule, UNTIL - timedelta(seconds=1)) == (0, 0)
-    assert registry.read(count_losses_by_rule, UNTIL) == (1, 0)
-
-
 def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry: Registry) -> None:
     held = registry.register(SHOP)
     other = registry.register("other.example.test")
@@ -138,25 +128,7 @@ def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_withdrawal_that_would_lose_names_needs_force(registry: Registry) -> None:
-    held = registry.register(SHOP)
-    close(registry, UNTIL + timedelta(days=30))
-    registry.now = held.expires_at + timedelta(days=31)
-    with registry.refuses(Conflict):
-        registry.write(keep_platform_domain, OPERATOR, ZONE)
-    registry.write(keep_platform_domain, OPERATOR, ZONE, force=True)
-
-
-def test_a_date_that_has_passed_can_not_be_changed(registry: Registry) -> None:
-    close(registry)
-    registry.now = UNTIL
-    with registry.refuses(Conflict):
-        registry.write(keep_platform_domain, OPERATOR, ZONE)
-    with registry.refuses(Conflict):
-        close(registry, UNTIL + timedelta(days=90))
-
-
-def test_an_unknown_platform_domain_and_a_date_too_soon_are_refused(registry: Registry) -> None:
+def test_unknown_platform_domains_and_dates_too_soon_or_over_are_refused(registry: Registry) -> None:
     with registry.refuses(NotFound):
         registry.write(close_platform_domain, OPERATOR, "no.test", UNTIL)
     with registry.refuses(NotFound):
@@ -164,6 +136,11 @@ def test_an_unknown_platform_domain_and_a_date_too_soon_are_refused(registry: Re
     with registry.refuses(ValidationFailed) as caught:
         close(registry, START + timedelta(days=30, microseconds=-1))
     assert "Give 2026-12-22 or a later date." in caught[0].errors[0].message
+    close(registry)
+    registry.now = UNTIL
+    for verb in (keep_platform_domain, lambda tx, actor, zone: close_platform_domain(tx, actor, zone, UNTIL)):
+        with registry.refuses(Conflict):
+            registry.write(verb, OPERATOR, ZONE)
 
 
 def test_terms_that_are_paid_for_beyond_the_date_need_force(registry: Registry) -> None:
@@ -173,12 +150,3 @@ def test_terms_that_are_paid_for_beyond_the_date_need_force(registry: Registry) 
         close(registry, held.expires_at - timedelta(days=1))
     assert f"{ZONE} has 1 name paid for beyond " in caught[0].message
     close(registry, held.expires_at - timedelta(days=1), force=True)
-
-
-def test_a_suspended_name_stays_until_it_is_unsuspended(registry: Registry) -> None:
-    held = registry.register(SHOP)
-    close(registry)
-    registry.write(suspend, OPERATOR, SHOP, "because")
-    registry.live(days=71)
-    assert registry.subdomain(held.id).trashed_at is None
-    assert registry.doctor() == []

@@ -19,13 +19,11 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.organizations.organization import create_organization
-from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
-from sublet.subdomains.transfers.move import transfer
 from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
@@ -33,7 +31,7 @@ from sublet.tickets.reply import reply
 from sublet.tickets.staff import staff_reply
 from support.acting_tokens import acting, issue
 from support.registry import FREE_QUOTA, OPERATOR, Registry
-from support.shared_names import account, role_of, share, told, working_for
+from support.shared_names import account, share, working_for
 
 SHOP = "shop.example.test"
 PAID = Payable(confirm=True)
@@ -46,13 +44,6 @@ def take(registry: Registry, actor: Actor, fqdn: str = SHOP, mode: str | None = 
 
 def names_of(registry: Registry, actor: Actor) -> list[str]:
     return [each.fqdn for each in registry.read(list_own, actor, SubdomainFilter(), 100, None)]
-
-
-def test_the_creator_is_its_owner(registry: Registry) -> None:
-    organization_id = share(registry)
-    assert role_of(registry, organization_id, "ann") == "owner"
-    assert role_of(registry, organization_id) is None
-    assert registry.doctor() == []
 
 
 def test_each_user_creates_a_few(registry: Registry) -> None:
@@ -82,6 +73,12 @@ def test_names_are_the_organizations_and_not_the_members(registry: Registry) -> 
     organization_id = share(registry, ben="member")
     ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
     take(registry, ben)
+    (event,) = registry.read(search_events, EventFilter(action="subdomain.register"), 10)
+    assert event.after is not None
+    assert (event.user_id, event.after["user_id"]) == (
+        registry.users["ben"],
+        account(registry, organization_id),
+    )
     own = registry.register("own.example.test", "ben")
     assert names_of(registry, ann) == names_of(registry, ben) == [SHOP]
     assert names_of(registry, registry.actor("ben")) == [own.fqdn]
@@ -129,18 +126,6 @@ def test_a_daily_ceiling_counts_the_spending_of_all_its_tokens(registry: Registr
         take(registry, acting(parent), "c.example.test", "plus")
 
 
-def test_automatic_renewal_charges_the_organization_and_mails_its_owners(registry: Registry) -> None:
-    organization_id = share(registry, ben="owner")
-    registry.write(grant_credits, OPERATOR, f"organization:{organization_id}", 50, "test")
-    ann = working_for(registry, organization_id)
-    take(registry, ann, SHOP, "plus")
-    registry.write(set_auto_renew, ann, SHOP, 50, may_spend=True)
-    done = registry.live(days=330)
-    assert done["auto_renewed"] == 1
-    assert registry.read(find_balance, account(registry, organization_id)) == 29
-    assert registry.doctor() == []
-
-
 def test_tickets_are_the_organizations(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     ann, ben = (working_for(registry, organization_id, name) for name in ("ann", "ben"))
@@ -161,27 +146,6 @@ def test_tickets_are_the_organizations(registry: Registry) -> None:
         with registry.refuses(TicketNotFound):
             registry.read(find_own_ticket_with_messages, actor, number)
     assert registry.doctor() == []
-
-
-def test_the_operator_moves_names_to_an_organization_and_back(registry: Registry) -> None:
-    organization_id = share(registry, ben="owner")
-    registry.register(SHOP)
-    registry.write(transfer, OPERATOR, SHOP, f"organization:{organization_id}")
-    ben = working_for(registry, organization_id, "ben")
-    assert names_of(registry, ben) == [SHOP]
-    registry.write(transfer, OPERATOR, SHOP, "ben@example.org")
-    assert names_of(registry, ben) == []
-    assert registry.doctor() == []
-    assert len(told(registry, "ben")) == 1  # that the operator added ben
-
-
-def test_the_audit_has_the_acting_user(registry: Registry) -> None:
-    organization_id = share(registry, ben="member")
-    take(registry, working_for(registry, organization_id, "ben"))
-    (event,) = registry.read(search_events, EventFilter(action="subdomain.register"), 10)
-    assert event.user_id == registry.users["ben"]
-    assert event.after is not None
-    assert event.after["user_id"] == account(registry, organization_id)
 
 
 def test_the_slug_does_not_tell_whether_an_address_has_an_account(registry: Registry) -> None:

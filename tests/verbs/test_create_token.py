@@ -76,36 +76,16 @@ def test_missing_values_are_copied_from_the_creating_token(registry: Registry) -
         registry.now + timedelta(days=3),
     )
     assert (free.budget_token_id, child.budget_token_id) == (None, parent.id)
-    assert create(registry, child_with(registry, parent)).budget_token_id == parent.id
-
-
-def child_with(registry: Registry, parent: Token) -> Token:
-    return create(registry, parent, scopes=("account:read", "tokens:write"))
+    grandchild = create(registry, create(registry, parent, scopes=("account:read", "tokens:write")))
+    assert grandchild.budget_token_id == parent.id
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        {"scopes": ("credits:spend",)},
-        {"names": None},
-        {"names": ("*.other.test",)},
-        {"domains": None},
-        {"networks": ("192.0.0.0/16",)},
-        {"daily_credits": None},
-        {"daily_credits": 6},
-        {"expires_at": None},
-    ],
-    ids=str,
+    "more", [{"scopes": ("credits:spend",)}, {"names": None}, {"daily_credits": 6}], ids=str
 )
 def test_a_token_can_not_create_a_token_that_may_do_more(registry: Registry, more: dict[str, Any]) -> None:
     parent = issue(
-        registry,
-        scopes=["account:read", "tokens:write"],
-        names=["*.example.test"],
-        domains=["example.test"],
-        networks=["192.0.2.0/24"],
-        daily_credits=5,
-        expires_in_days=3,
+        registry, scopes=["account:read", "tokens:write"], names=["*.example.test"], daily_credits=5
     )
     with registry.refuses(ValidationFailed) as caught:
         create(registry, parent, **more)

@@ -18,7 +18,7 @@ from sublet.errors import (
 from sublet.organizations.invitations import invite_member
 from sublet.organizations.organization import create_organization
 from sublet.registry.delete_organization import delete_organization
-from sublet.registry.delete_user import delete_own_user, delete_user
+from sublet.registry.delete_user import delete_own_user
 from sublet.restrictions import SCOPES
 from sublet.sign_up.store import list_open_invitations
 from sublet.subdomains.delete import delete
@@ -132,17 +132,4 @@ def test_the_only_owner_hands_over_or_deletes_the_organization_first(registry: R
     # An empty organization goes with the account of its only member.
     registry.write(create_organization, registry.actor("ben"), "Empty", created_max=3)
     registry.write(delete_own_user, registry.actor("ben"), "ben@example.org")
-    assert registry.doctor() == []
-
-
-def test_the_next_owner_has_the_role_of_most_rights_and_gets_a_mail(registry: Registry) -> None:
-    for name in ("cleo", "dora"):
-        registry.add_user(name)
-    organization_id = share(registry, ben="viewer", cleo="billing", dora="member")
-    registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
-    roles = [role_of(registry, organization_id, each) for each in ("ben", "cleo", "dora")]
-    assert roles == ["viewer", "billing", "owner"]
-    sentence = "dora@example.org is the owner now, because the account of the last owner was deleted."
-    assert told(registry, "dora")[-1] == sentence
-    assert sentence not in told(registry, "ben")
     assert registry.doctor() == []

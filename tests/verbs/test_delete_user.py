@@ -23,7 +23,6 @@ from sublet.credits.entries import (
     record_payment,
     refund_charge,
 )
-from sublet.credits.model import Payable
 from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
@@ -48,7 +47,6 @@ from support.registry import OPERATOR, Registry
 from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
-PAID = Payable(confirm=True)
 
 
 @pytest.fixture
@@ -144,16 +142,6 @@ def test_the_sweep_continues_without_mail_and_the_address_can_be_used_again(know
     assert known.live(days=3, step_days=1)["released"] == 2
     assert len(known.read(list_mails, waiting=False, user_id=None, limit=100)) == written
     assert known.doctor() == []
-
-
-def test_a_shared_organization_stays(registry: Registry) -> None:
-    registry.write(add_user, OPERATOR, "eve@example.org", "Eve", "Acme")
-    registry.write(add_user, OPERATOR, EMAIL, "Zerlina", "Acme")
-    assert not remove(registry).organization_erased
-    assert "Acme" in repr(registry.dump()["organizations"])
-    deleted = registry.write(delete_user, OPERATOR, "eve@example.org", confirmed=True)
-    assert deleted.organization_erased
-    assert "Acme" not in repr(registry.dump())
 
 
 def test_live_names_and_a_missing_confirmation_are_refused(registry: Registry) -> None:

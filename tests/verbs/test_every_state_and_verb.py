@@ -4,7 +4,6 @@ One name is put into each state, and each verb is tried on it in a savepoint tha
 """
 
 from collections.abc import Callable
-from itertools import product
 
 import pytest
 
@@ -16,7 +15,6 @@ from sublet.errors import PaymentConfirmationRequired, Refusal
 from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
-from sublet.subdomains.find import find_in_account
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.quota import Quota, quota_limit
@@ -93,46 +91,3 @@ def test_allowed_actions_agree_with_the_verbs(registry: Registry) -> None:
     for asker in {Asker(each.suspended, each.quota_left, rich=True) for each in ASKERS}:
         for first in range(0, len(STATES), CHUNK):
             registry.write(compare_some, asker, STATES[first : first + CHUNK])
-
-
-@pytest.mark.whole_on_postgresql
-def test_the_test_covers_every_state(registry: Registry) -> None:
-    """The facts include each status, and each other condition both true and false."""
-    ids = registry.register("a.example.test").id
-    seen: dict[str, set[tuple[str, ...]]] = {}
-
-    def look(tx: Tx) -> None:
-        for state, quota_left in product(STATES, (False, True)):
-            put_into(tx, ids, state)
-            subdomain = store.find_subdomain(tx, ids)
-            assert subdomain is not None
-            allowed = allowed_actions(subdomain, tx.now, user_suspended=False, quota_left=quota_left)
-            seen.setdefault(state.trash, set()).add(allowed)
-
-    registry.write(look)
-    always = ("update_nameservers", "set_auto_renew", "delete")
-    live = {
-        tuple(action for action in ACTIONS if action in {*always, *more})
-        for more in ((), ("retry",), ("renew",), ("retry", "renew"))
-    }
-    assert seen["no"] == {(), *live}
-    assert seen["left"] == {(), ("restore",)}
-    assert seen["over"] == {()}
-
-
-def test_a_name_is_found_as_its_state_says(registry: Registry) -> None:
-    """The test writes rows without the verbs, and the verbs read them as intended."""
-    subdomain = registry.register("a.example.test")
-
-    def look(tx: Tx) -> None:
-        for state in STATES:
-            put_into(tx, subdomain.id, state)
-            if state.trash == "no":
-                assert find_in_account(tx, registry.actor(), "a.example.test").id == subdomain.id
-            else:
-                with pytest.raises(Refusal) as raised:
-                    find_in_account(tx, registry.actor(), "a.example.test")
-                gone = state.trash == "over" and not state.suspended
-                assert raised.value.details.get("in_trash") is (None if gone else True)
-
-    registry.write(look)

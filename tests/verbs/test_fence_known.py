@@ -8,14 +8,12 @@ from sublet.dns.types import Record
 from sublet.errors import Conflict, SubdomainUnavailable
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.primaries import store as publish_store
 from sublet.primaries.publisher_transactions import (
     Batch,
     Result,
     begin_publication,
     record_publication,
     record_refusal,
-    record_zone_fault,
     settle_fence,
 )
 from sublet.subdomains import published_owner_store
@@ -93,17 +91,6 @@ def test_an_update_applied_after_its_name_was_refused_is_known_to_be_ours(on_pri
     assert owners == {item.subdomain_id: {SHOP: (True, False)}}
     on_primary.advance(minutes=2)
     assert _begin(on_primary).items[0].new_owners == frozenset()
-
-
-def test_a_zone_does_not_wait_until_a_date_from_a_wrong_clock(on_primary: Registry) -> None:
-    on_primary.advance(days=1)  # which the primary doesn't take, since its clock is right
-    batch = _begin(on_primary)
-    domain_id = on_primary.domains[ZONE]
-    on_primary.write(record_zone_fault, domain_id, batch.items, "clock", "BADTIME", "The clocks differ.")
-    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == []
-    on_primary.advance(days=-1)
-    assert on_primary.read(publish_store.list_waiting_platform_domain_ids) == [domain_id]
-    assert _begin(on_primary).items[0].fqdn == SHOP
 
 
 def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(registry: Registry) -> None:

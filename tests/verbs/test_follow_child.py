@@ -15,7 +15,6 @@ from sublet.accounts.set_reminders import set_reminders
 from sublet.child_zones.automatic_ds import PAUSE, schedule_check, set_automatic_ds, view_automatic_ds
 from sublet.child_zones.ds_follower import ChildFollower
 from sublet.child_zones.follow_ds import (
-    RECHECK_AFTER,
     REFUSED,
     WAITING,
     find_rules,
@@ -109,24 +108,6 @@ def test_a_refusal_is_stored_audited_once_and_deleted(registry: Registry) -> Non
     assert registry.subdomain(shop.id).generation == 1
 
 
-def test_names_whose_nameservers_differ_are_checked_again_for_an_hour(registry: Registry) -> None:
-    shop = shop_with(registry, OLD)
-
-    def next_check() -> timedelta:
-        health = registry.read(health_store.find_health, shop.id)
-        assert health is not None
-        return health.due_at - registry.now
-
-    registry.write(schedule_check, SHOP)
-    registry.write(claim_due, 1)
-    follow(registry, shop, DIFFER)
-    assert next_check() == RECHECK_AFTER
-    registry.advance(hours=1)
-    registry.write(claim_due, 1)
-    follow(registry, shop, DIFFER)
-    assert next_check() == timedelta(minutes=1)  # The worker's claim. Recording the check sets the next day.
-
-
 def test_nothing_changes_if_the_name_or_the_rules_changed_meanwhile(registry: Registry) -> None:
     shop = shop_with(registry, OLD)
     rules = registry.read(find_rules, shop.id)
@@ -179,15 +160,6 @@ def test_a_change_by_hand_raises_the_replay_guard(registry: Registry) -> None:
     found = registry.read(find_rules, shop.id)
     assert found is not None
     assert found.changed_at == registry.now - timedelta(hours=1)
-
-
-def test_removing_all_ds_records_by_hand_turns_bootstrapping_off(registry: Registry) -> None:
-    shop = shop_with(registry, OLD)
-    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers(ds_records=()))
-    assert known(registry, shop) == AutomaticDs(shop.id, bootstrap=False)
-    assert registry.read(find_rules, shop.id) is None
-    registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=None, bootstrap=True)
-    assert registry.read(find_rules, shop.id) == Rules()
 
 
 def waiting_shop(registry: Registry) -> Subdomain:

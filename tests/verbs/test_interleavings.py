@@ -11,7 +11,6 @@ from sublet.primaries.publisher_transactions import Batch, Result, begin_publica
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
-from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep.brake import stop_sweep
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
@@ -68,14 +67,6 @@ def test_a_change_from_an_old_row_gets_its_own_generation(registry: Registry) ->
     assert registry.sent["example.test"] == set()
 
 
-def test_a_verb_of_the_operator_returns_the_changed_row(registry: Registry) -> None:
-    registry.move()
-    registry.register(SHOP, nameservers=(OUTSIDE,))
-    registry.publish()
-    suspended = registry.write(suspend, OPERATOR, SHOP)
-    assert (suspended.generation, suspended.published_generation) == (2, 1)
-
-
 def test_an_expired_name_is_renewed_once_and_from_now(registry: Registry) -> None:
     held = registry.register(SHOP)
     registry.advance(days=400)
@@ -85,12 +76,4 @@ def test_an_expired_name_is_renewed_once_and_from_now(registry: Registry) -> Non
     assert registry.subdomain(held.id).expires_at == registry.now + timedelta(days=365)
     with pytest.raises(RenewalNotAvailable):
         registry.write(renew, registry.actor(), SHOP, Payable())
-    assert registry.doctor() == []
-
-
-def test_a_name_in_grace_is_renewed_from_its_old_expiry(registry: Registry) -> None:
-    held = registry.register(SHOP)
-    registry.advance(days=380)
-    registry.write(renew, registry.actor(), SHOP, Payable())
-    assert registry.subdomain(held.id).expires_at == held.expires_at + timedelta(days=365)
     assert registry.doctor() == []

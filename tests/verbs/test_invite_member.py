@@ -1,12 +1,9 @@
 """Inviting users to an organization, and accepting the invitations; on both databases."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select
 
-from sublet.accounts.store import find_user_by_email, memberships, users
 from sublet.accounts.users import suspend_user
 from sublet.errors import (
     AccountSuspended,
@@ -18,11 +15,7 @@ from sublet.errors import (
     ValidationFailed,
 )
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
-from sublet.organizations.invitations import (
-    accept_invitation,
-    invite_member,
-    revoke_invitation,
-)
+from sublet.organizations.invitations import invite_member, revoke_invitation
 from sublet.organizations.organization import remove_member
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
@@ -146,28 +139,3 @@ def test_refusals(registry: Registry) -> None:
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     with registry.refuses(AccountSuspended):
         invite(registry, organization_id, EVE)
-
-
-@pytest.mark.uncovered
-@pytest.mark.parametrize("email", [BEN, EVE])
-def test_many_accept_at_once(registry: Registry, email: str) -> None:
-    """Simultaneous acceptances make one membership and one account."""
-    organization_id = share(registry)
-    invite(registry, organization_id, email)
-    code = mailed_code(registry, email)
-
-    async def at_once() -> list[object]:
-        calls = (
-            registry.db.write(accept_invitation, STRANGER, code, opens_accounts=True) for _ in range(100)
-        )
-        return await asyncio.gather(*calls)
-
-    done = [each for each in registry.run(at_once()) if each is not None]
-    assert len(done) == 1
-    user = registry.read(find_user_by_email, email)
-    assert user is not None
-    count = select(func.count()).where(memberships.c.user_id == user.id)
-    assert registry.read(lambda tx: tx.connection.execute(count).scalar_one()) == 2
-    people = select(func.count()).where(~users.c.is_organization)
-    assert registry.read(lambda tx: tx.connection.execute(people).scalar_one()) == (3 if email == EVE else 2)
-    assert registry.doctor() == []

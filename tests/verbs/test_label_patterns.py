@@ -25,18 +25,16 @@ def test_blocked_labels_can_not_be_registered(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_pattern_of_one_platform_domain_does_not_block_under_another(registry: Registry) -> None:
+def test_a_pattern_blocks_no_listed_label_and_none_of_another_platform_domain(registry: Registry) -> None:
     registry.add_domain(OTHER)
     registry.write(block_labels, OPERATOR, "*bank*", OTHER)
+    registry.write(block_labels, OPERATOR, "*bank*", ZONE)
+    registry.write(set_label, OPERATOR, ZONE, "my-bank-login", "standard")
     registry.register(BANK)
+    registry.write(unblock_labels, OPERATOR, "*bank*", ZONE)
+    registry.register(f"riverbank.{ZONE}", "ben")
     with registry.refuses(SubdomainUnavailable):
         registry.register(f"my-bank-login.{OTHER}")
-
-
-def test_a_listed_label_keeps_its_class_despite_patterns(registry: Registry) -> None:
-    registry.write(block_labels, OPERATOR, "*bank*")
-    registry.write(set_label, OPERATOR, ZONE, "riverbank", "standard")
-    registry.register(f"riverbank.{ZONE}")
 
 
 def test_names_that_are_held_stay_and_are_listed(registry: Registry) -> None:
@@ -66,12 +64,6 @@ def test_refusals_of_the_operators_commands(registry: Registry) -> None:
     ):
         with registry.refuses(refusal):
             registry.write(verb, OPERATOR, *words)
-
-
-def test_the_database_holds_patterns_unique(registry: Registry) -> None:
-    registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
-    with pytest.raises(Conflict):
-        registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
 
 
 def test_the_number_of_patterns_is_limited(registry: Registry) -> None:

@@ -28,16 +28,16 @@ MIXED = f"g\u043e\u043egle.{ZONE}"  # Latin with two Cyrillic letters
 
 
 @pytest.mark.whole_on_postgresql
-@pytest.mark.parametrize(
-    ("held", "alike"),
-    [(SCOPE, CYRILLIC), (f"oo.{ZONE}", GREEK), (GREEK, f"\u043e\u043e.{ZONE}")],
-)
+@pytest.mark.parametrize(("held", "alike"), [(SCOPE, CYRILLIC), (GREEK, f"\u043e\u043e.{ZONE}")])
 def test_a_look_alike_of_another_user_s_name_is_refused(registry: Registry, held: str, alike: str) -> None:
     registry.register(held)
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(alike, "ben")
     assert caught[0].details == {"reason": "reserved", "owned": False}
-    assert "too similar" in caught[0].message
+    registry.register(f"paypal.{ZONE}")
+    registry.register(f"paypa1.{ZONE}", "ben")  # ASCII labels are not compared
+    registry.write(set_label, OPERATOR, ZONE, alike.partition(".")[0], "standard")
+    registry.register(alike, "ben")
     assert registry.doctor() == []
 
 
@@ -84,14 +84,10 @@ def test_a_look_alike_of_a_reserved_label_is_refused(registry: Registry, label: 
     assert caught[0].details["reason"] == "reserved"
 
 
-def test_a_name_that_mixes_scripts_is_refused(registry: Registry) -> None:
+def test_a_name_that_mixes_scripts_needs_the_operator(registry: Registry) -> None:
     with registry.refuses(SubdomainUnavailable) as caught:
         registry.register(MIXED)
     assert caught[0].details == {"reason": "reserved", "owned": False}
-    assert "scripts" in caught[0].message
-
-
-def test_an_operator_may_allow_mixed_scripts(registry: Registry) -> None:
     registry.write(set_label, OPERATOR, ZONE, "g\u043e\u043egle", "standard")
     registry.register(MIXED)
     registry.write(edit_platform_domain, OPERATOR, ZONE, {"look_alike_check": False})
@@ -114,28 +110,6 @@ def test_a_name_held_already_is_kept(registry: Registry, label: str) -> None:
     registry.write(restore, actor, name, Payable(confirm=True), free_quota=FREE_QUOTA)
     assert registry.subdomain(held.id).expires_at == held.expires_at + timedelta(days=365)
     assert registry.doctor() == []
-
-
-@pytest.mark.parametrize("label", ["admin", "login", "account", "secure", "support", "webmail", "payment"])
-def test_an_operator_may_release_a_reserved_label(registry: Registry, label: str) -> None:
-    with registry.refuses(SubdomainUnavailable) as caught:
-        registry.register(f"{label}.{ZONE}")
-    assert caught[0].details == {"reason": "reserved", "owned": False}
-    registry.write(set_label, OPERATOR, ZONE, label, "standard")
-    registry.register(f"{label}.{ZONE}")
-
-
-def test_a_label_that_the_operator_listed_may_look_alike(
-    registry: Registry,
-) -> None:
-    registry.register(SCOPE)
-    registry.write(set_label, OPERATOR, ZONE, CYRILLIC.partition(".")[0], "standard")
-    registry.register(CYRILLIC, "ben")
-
-
-def test_ascii_labels_are_not_checked(registry: Registry) -> None:
-    registry.register(f"paypal.{ZONE}")
-    registry.register(f"paypa1.{ZONE}", "ben")
 
 
 def test_the_skeleton_is_stored_if_it_differs_from_the_label(registry: Registry) -> None:

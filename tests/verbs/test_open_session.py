@@ -4,7 +4,6 @@ Over HTTP: tests/contract/test_choices_sign_in.py.
 """
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -13,7 +12,7 @@ from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.session_store import sessions, touch_sessions
 from sublet.accounts.store import Use
 from sublet.accounts.tokens.tokens import LIFE_DEFAULT, create_token
-from sublet.accounts.users import UserEdit, edit_user, suspend_user
+from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import ActivityFilter
 from sublet.doctor.running import check_sweep
 from sublet.errors import (
@@ -21,13 +20,12 @@ from sublet.errors import (
     RateLimited,
     SessionInvalid,
     SessionNotFound,
-    ValidationFailed,
 )
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_in.codes import make_sign_in_link, request_code
 from sublet.sign_in.model import Browser, SignedIn
-from sublet.sign_in.sessions import end_all_sessions, end_other_sessions, end_session
+from sublet.sign_in.sessions import end_all_sessions, end_session
 from sublet.sign_in.store import list_sessions
 from sublet.subdomains.activity import list_activity
 from support.registry import OPERATOR, Registry
@@ -75,6 +73,9 @@ def test_a_code_signs_a_browser_in_once(registry: Registry) -> None:
     assert (done.session.last_used_from, done.session.user_agent) == ("192.0.2.7", "Firefox")
     assert authenticated(registry, done) == registry.users["ann"]
     assert enter(registry, email=ANN, code=code) is None
+    ask(registry, "eve@example.org")
+    assert "You have no account with this address" in texts_to(registry, "eve@example.org")[0]
+    assert enter(registry, email="eve@example.org", code="000000") is None
 
 
 @pytest.mark.whole_on_postgresql
@@ -99,16 +100,6 @@ def test_codes_end_and_the_newest_counts(registry: Registry) -> None:
     assert first == second or enter(registry, email=ANN, code=first) is None
     registry.advance(minutes=15)
     assert enter(registry, email=ANN, code=second) is None
-
-
-@pytest.mark.whole_on_postgresql
-def test_an_unknown_address_gets_a_mail_that_says_so(registry: Registry) -> None:
-    ask(registry, "eve@example.org")
-    (text,) = texts_to(registry, "eve@example.org")
-    assert "You have no account with this address" in text
-    assert enter(registry, email="eve@example.org", code="000000") is None
-    with pytest.raises(ValidationFailed):
-        ask(registry, "eve")
 
 
 @pytest.mark.whole_on_postgresql
@@ -151,15 +142,6 @@ def test_a_code_ends_with_its_address_and_its_user(registry: Registry) -> None:
 
 
 @pytest.mark.whole_on_postgresql
-def test_a_suspended_user_may_sign_in_and_out(registry: Registry) -> None:
-    registry.write(suspend_user, OPERATOR, ANN)
-    done = sign_in(registry)
-    assert authenticated(registry, done) == registry.users["ann"]
-    registry.write(end_session, session_actor(done), "current")
-    assert ended(registry, done)
-
-
-@pytest.mark.whole_on_postgresql
 def test_a_session_ends_when_idle_and_after_its_maximum_age(registry: Registry) -> None:
     idle, used = sign_in(registry), sign_in(registry)
     registry.advance(hours=20)
@@ -173,6 +155,13 @@ def test_a_session_ends_when_idle_and_after_its_maximum_age(registry: Registry) 
     registry.write(touch_sessions, {used.session.id: Use(registry.now, None)})
     registry.advance(hours=15)
     assert ended(registry, used), "14 days have passed"
+
+
+def test_a_token_of_a_session_has_its_own_end_and_no_restrictions(registry: Registry) -> None:
+    done = sign_in(registry)
+    made = registry.write(create_token, session_actor(done), "ci", {"scopes": ("credits:spend",)}).token
+    assert (made.restrictions.names, made.daily_credits) == (None, None)
+    assert made.expires_at == registry.now + LIFE_DEFAULT
 
 
 def test_signing_in_again_changes_the_secret_of_the_session(registry: Registry) -> None:
@@ -203,17 +192,6 @@ def test_sessions_are_ended_by_their_user_alone(registry: Registry) -> None:
         registry.write(end_session, session_actor(second), "current")
 
 
-@pytest.mark.whole_on_postgresql
-def test_all_other_sessions_end_at_once(registry: Registry) -> None:
-    done, others, bens = sign_in(registry), [sign_in(registry) for _ in range(3)], sign_in(registry, "ben")
-    assert registry.write(end_other_sessions, session_actor(done)) == 3
-    assert all(ended(registry, each) for each in others)
-    assert not ended(registry, done)
-    assert not ended(registry, bens)
-    assert registry.write(end_other_sessions, session_actor(done)) == 0
-    assert registry.doctor() == []
-
-
 def test_the_operator_ends_all_sessions_of_a_user(registry: Registry) -> None:
     signed_in, bens = [sign_in(registry), sign_in(registry)], sign_in(registry, "ben")
     assert registry.write(end_all_sessions, OPERATOR, ANN)[1] == 2
@@ -241,20 +219,6 @@ def test_the_operator_creates_a_link(registry: Registry) -> None:
     assert enter(registry, link_token=late.link.reveal().partition("?token=")[2]) is None
     with registry.refuses(NotFound):
         registry.write(make_sign_in_link, OPERATOR, "eve@example.org", URL)
-
-
-def create(registry: Registry, done: SignedIn, *scopes: str) -> Any:
-    return registry.write(create_token, session_actor(done), "ci", {"scopes": scopes})
-
-
-def test_a_token_of_a_session_has_its_own_end_and_no_restrictions(registry: Registry) -> None:
-    done = sign_in(registry)
-    made = create(registry, done, "credits:spend").token
-    assert (made.restrictions.names, made.daily_credits) == (None, None)
-    assert made.expires_at == registry.now + LIFE_DEFAULT
-    registry.write(end_session, session_actor(done), "current")
-    with registry.refuses(SessionInvalid):
-        create(registry, done, "tickets:read")
 
 
 def test_the_sweep_deletes_sessions_that_have_expired(registry: Registry) -> None:

@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 
-from sublet.accounts import store as account_store
 from sublet.credits import store as _credit_store  # noqa: F401 - its tables are referred to
-from sublet.credits.model import Outcome
 from sublet.errors import (
     NotFound,
     Refusal,
     ValidationFailed,
 )
-from sublet.ids import MAX_ID
-from sublet.tickets.find import find_own_ticket
 from sublet.tickets.model import Ticket, TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from support.help_desk import QUESTION, STAFF, START, HelpDesk
@@ -46,12 +42,6 @@ def test_a_ticket_opens_with_its_first_message(desk: HelpDesk) -> None:
     assert message.created_at == START
 
 
-def test_opening_returns_the_ticket_s_id_and_charges_nothing(desk: HelpDesk) -> None:
-    with desk.tx() as tx:
-        outcome = open_ticket(tx, desk.actor("ben"), QUESTION)
-    assert outcome == Outcome(desk.ticket(outcome.id).id)
-
-
 def test_a_message_is_stored_as_sent(desk: HelpDesk) -> None:
     body = "  # Straße\r\n\t<b>🙂</b>  "
     ticket = desk.ticket(
@@ -61,22 +51,6 @@ def test_a_message_is_stored_as_sent(desk: HelpDesk) -> None:
     )
     assert (ticket.subject, ticket.type, ticket.priority) == (" Abuse! ", "abuse", "high")
     assert (ticket.messages[0].message, ticket.messages[0].message_format) == (body, "markdown")
-
-
-def test_requester_email_is_the_address_at_opening(desk: HelpDesk) -> None:
-    ticket_id = desk.open()
-    with desk.tx() as tx:
-        account_store.update_user(tx, desk.users["ann"], email="new@example.org", name="Anna")
-    ticket = desk.ticket(ticket_id)
-    assert ticket.requester_email == "ann@example.org"
-    assert ticket.messages[0].author_name == "Ann"
-
-
-def test_a_suspended_user_may_open_and_read_tickets(desk: HelpDesk) -> None:
-    desk.suspend("ann")
-    ticket_id = desk.open()
-    with desk.tx() as tx:
-        assert find_own_ticket(tx, desk.actor("ann"), str(ticket_id)).status == "open"
 
 
 def test_opening_is_for_users(desk: HelpDesk) -> None:
@@ -99,12 +73,6 @@ def test_all_invalid_fields_of_a_ticket_are_reported_together(desk: HelpDesk) ->
     ]
 
 
-def test_an_empty_ticket_lacks_subject_and_message(desk: HelpDesk) -> None:
-    with desk.refuses(ValidationFailed) as (tx, caught):
-        open_ticket(tx, desk.actor("ann"), TicketRequest())
-    assert _field_codes(caught) == [("subject", "required"), ("message", "required")]
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -123,12 +91,9 @@ def test_a_ticket_may_be_about_an_own_subdomain(desk: HelpDesk, fields: dict[str
     }
     ticket = desk.ticket(desk.open(command=replace(QUESTION, **values)))
     assert ticket.subdomain == "demo.example.net"
-
-
-def test_a_ticket_may_be_about_a_name_in_the_own_trash(desk: HelpDesk) -> None:
-    desk.subdomain("ann", "demo", trashed_at=desk.now)
-    ticket = desk.ticket(desk.open(command=replace(QUESTION, fqdn="demo.example.net")))
-    assert ticket.subdomain == "demo.example.net"
+    desk.subdomain("ann", "trash", trashed_at=desk.now)
+    desk.suspend("ann")  # who may still open tickets
+    assert desk.ticket(desk.open(command=replace(QUESTION, fqdn="trash.example.net"))).subdomain is not None
 
 
 def _subdomain_refusal(desk: HelpDesk, **fields: Any) -> list[Any]:
@@ -140,6 +105,7 @@ def _subdomain_refusal(desk: HelpDesk, **fields: Any) -> list[Any]:
 def test_another_user_s_subdomain_and_a_missing_one_give_the_same_answer(desk: HelpDesk) -> None:
     foreign_id = desk.subdomain("ben", "foreign")
     trashed_id = desk.subdomain("ben", "trashed", trashed_at=desk.now)
+    desk.subdomain("ann", "gone", trashed_at=desk.now, purged_at=desk.now)
     missing = _subdomain_refusal(desk, subdomain_id=9999)
     assert missing[1][0].code == "ticket_subdomain_invalid"
     assert _subdomain_refusal(desk, subdomain_id=foreign_id) == missing
@@ -148,35 +114,15 @@ def test_another_user_s_subdomain_and_a_missing_one_give_the_same_answer(desk: H
         missing = _subdomain_refusal(desk, **{name: "missing.example.net"})
         assert _subdomain_refusal(desk, **{name: "foreign.example.net"}) == missing
         assert _subdomain_refusal(desk, **{name: "trashed.example.net"}) == missing
-
-
-def test_a_ticket_can_t_be_about_a_purged_subdomain(desk: HelpDesk) -> None:
-    desk.subdomain("ann", "gone", trashed_at=desk.now, purged_at=desk.now)
-    gone = _subdomain_refusal(desk, fqdn="gone.example.net")
-    assert gone == _subdomain_refusal(desk, fqdn="missing.example.net")
-
-
-@pytest.mark.uncovered
-@pytest.mark.parametrize(
-    "fields",
-    [
+        assert _subdomain_refusal(desk, **{name: "gone.example.net"}) == missing
+    for fields in (
         {"subdomain_id": 0},
-        {"subdomain_id": -1},
-        {"subdomain_id": MAX_ID + 1},
         {"subdomain_id": 10**6000},
-        {"subdomain": ""},
-        {"subdomain": "not a name"},
         {"subdomain": "\0"},
-        {"fqdn": ""},
-        {"fqdn": "demo"},
-        {"fqdn": "1"},
         {"fqdn": "example.net"},
-    ],
-)
-def test_a_field_that_names_no_subdomain_is_refused(desk: HelpDesk, fields: dict[str, Any]) -> None:
-    assert desk.subdomain("ann", "demo") == 1
-    (error,) = _subdomain_refusal(desk, **fields)[1]
-    assert (error.field, error.code) == (next(iter(fields)), "ticket_subdomain_invalid")
+    ):
+        (error,) = _subdomain_refusal(desk, **fields)[1]
+        assert (error.field, error.code) == (next(iter(fields)), "ticket_subdomain_invalid")
 
 
 def test_the_three_fields_must_agree(desk: HelpDesk) -> None:

@@ -5,8 +5,6 @@ databases.
 import pytest
 from sqlalchemy import select
 
-from sublet.audit import SYSTEM
-from sublet.db import Tx
 from sublet.mail import store
 from sublet.mail.letter import Message
 from sublet.mail.model import ATTEMPTS_BEFORE_NOTICE, GIVEN_UP_AFTER, Failure, Mail
@@ -22,7 +20,6 @@ from sublet.mail.outbox import claim, enqueue_to, record_delivery
 from sublet.mail.store import operator_notices
 from sublet.primaries.publisher_transactions import record_zone_fault
 from sublet.registry.delete_user import delete_user
-from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
@@ -102,36 +99,11 @@ def test_a_flood_of_tickets_is_one_mail_in_which_problems_come_first(registry: R
     assert len(_mails(registry)) == 2
 
 
-def test_a_notice_with_a_known_reference_is_ignored(registry: Registry) -> None:
-    for _ in range(2):
-        registry.write(notify_operator, "mail", "Mail 1 was refused.", reference="mail:1")
-    assert _texts(registry) == ["Mail 1 was refused."]
-
-
 def test_without_an_address_notices_are_deleted(registry: Registry) -> None:
     ask(registry)
     assert registry.write(mail_notices, "", "Names") is None
     assert (_texts(registry), _mails(registry)) == ([], [])
     assert registry.read(is_operator_mail_due) is False
-
-
-def test_a_mail_from_the_future_does_not_delay_the_next_one(registry: Registry) -> None:
-    registry.advance(days=30)
-    ask(registry)
-    assert mail_if_due(registry) is not None
-    registry.advance(days=-30)
-    ask(registry)
-    assert mail_if_due(registry) is not None
-
-
-def test_the_brake_notifies_and_the_operators_own_stop_does_not(registry: Registry) -> None:
-    registry.write(stop_sweep, SYSTEM, "The clock jumped.")
-    registry.write(resume_sweep, OPERATOR)
-    registry.sweep()
-    registry.write(stop_sweep, OPERATOR, "Maintenance.")
-    (text,) = _texts(registry)
-    assert "The clock jumped." in text
-    assert "sublet sweep resume" in text
 
 
 def test_a_lasting_zone_problem_notifies_once_a_day(registry: Registry) -> None:
@@ -200,13 +172,3 @@ def test_deleting_a_user_erases_the_users_text_in_notices_and_mails(registry: Re
     assert "Canary" not in repr(registry.dump())
     registry.advance(seconds=EVERY.total_seconds())
     assert registry.read(is_operator_mail_due) is False
-
-
-def test_a_refused_ticket_leaves_no_notice(registry: Registry) -> None:
-    def refused(tx: Tx) -> None:
-        open_ticket(tx, registry.actor(), TicketRequest(subject="A question", message="Why?"))
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        registry.write(refused)
-    assert _texts(registry) == []

@@ -30,11 +30,6 @@ def test_the_name_changes_and_the_slug_stays(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_users_own_organization_can_be_renamed(registry: Registry) -> None:
-    own = str(registry.organizations["ann"])
-    assert registry.write(rename_organization, registry.actor(), own, "Ann's").name == "Ann's"
-
-
 def test_only_owners_rename(registry: Registry) -> None:
     for role in ("member", "billing", "viewer"):
         organization_id = str(share(registry, ben=role))

@@ -8,12 +8,10 @@ from datetime import timedelta
 
 import altcha
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from sublet.accounts.store import find_user_by_email
-from sublet.accounts.users import add_user
 from sublet.audit import Actor
-from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
 from sublet.mail.store import mails
 from sublet.registry.delete_user import delete_user
@@ -82,34 +80,6 @@ def test_the_code_opens_an_account_with_a_token_that_cannot_spend(registry: Regi
     assert registry.doctor() == []
 
 
-def test_the_link_opens_the_account_too(registry: Registry) -> None:
-    wish(registry)
-    found = re.search(
-        r"^https://names.example.net/signup/confirm\?token=(\S+)$", texts(registry)[0], re.MULTILINE
-    )
-    assert found is not None
-    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1] + "x") is None
-    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1]) is not None
-    assert registry.write(confirm_sign_up, STRANGER, link_token=found[1]) is None
-
-
-def test_five_wrong_codes_void_the_code(registry: Registry) -> None:
-    wish(registry)
-    code = code_in(texts(registry)[0])
-    for _ in range(4):
-        assert confirm(registry, wrong(code)) is None
-    registry.advance(minutes=2)
-    wish(registry)
-    newest = code_in(texts(registry)[1])
-    for _ in range(5):
-        assert confirm(registry, wrong(newest)) is None
-    assert confirm(registry, newest) is None
-    assert registry.read(find_user_by_email, EMAIL) is None
-    link = re.search(r"token=(\S+)$", texts(registry)[1], re.MULTILINE)
-    assert link is not None
-    assert registry.write(confirm_sign_up, STRANGER, link_token=link[1]) is not None
-
-
 def test_a_code_is_valid_for_15_minutes_and_the_newest_counts(registry: Registry) -> None:
     wish(registry)
     registry.advance(minutes=2)
@@ -147,12 +117,6 @@ def test_sign_ups_of_a_network_are_limited_alike_for_known_and_unknown_addresses
             wish(registry, email, network="192.0.2.0/24")
 
 
-def test_an_account_that_was_added_meanwhile_voids_the_code(registry: Registry) -> None:
-    wish(registry)
-    registry.add_user("eve")
-    assert confirm(registry, code_in(texts(registry)[0])) is None
-
-
 def test_an_address_gets_one_code_a_minute_and_five_an_hour(registry: Registry) -> None:
     wish(registry)
     wish(registry)
@@ -188,9 +152,9 @@ def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -
     wish(registry, "b@example.org", network="192.0.2.0/24")
 
 
-@pytest.mark.parametrize("payload", ["", "x", "e30=", "bnVsbA==", "W10=", "eyJjaGFsbGVuZ2UiOltdfQ=="])
-def test_a_wrong_solution_is_refused(payload: str) -> None:
-    assert check_solution("key", payload) is None
+def test_a_wrong_solution_is_refused() -> None:
+    for payload in ("", "x", "e30=", "bnVsbA==", "W10=", "eyJjaGFsbGVuZ2UiOltdfQ=="):
+        assert check_solution("key", payload) is None
 
 
 def test_a_disposable_address_is_refused(registry: Registry) -> None:
@@ -200,21 +164,6 @@ def test_a_disposable_address_is_refused(registry: Registry) -> None:
     with pytest.raises(ValidationFailed) as refused:
         registry.write(sign_up, SignUp("eve", " "), URL)
     assert [each.field for each in refused.value.errors] == ["email", "name"]
-
-
-def test_expired_codes_and_challenges_are_deleted(registry: Registry) -> None:
-    wish(registry, solved=SolvedChallenge("0" * 64, registry.now + timedelta(minutes=20)))
-    registry.advance(hours=25)
-    registry.sweep()
-
-    def counts(tx: Tx) -> tuple[int, int]:
-        of = [store.mailed_codes, store.solved_challenges]
-        first, second = (
-            tx.connection.execute(select(func.count()).select_from(each)).scalar_one() for each in of
-        )
-        return first, second
-
-    assert registry.read(counts) == (0, 0)
 
 
 def test_deleting_the_user_erases_codes_and_mails_too(registry: Registry) -> None:
@@ -242,15 +191,6 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
         registry.write(invite, OPERATOR, "b", "", URL)
 
 
-def test_a_sign_up_gets_no_advice_for_the_operator(registry: Registry) -> None:
-    """`confirm_sign_up` reads the address before; another transaction may add it until `add_user` reads it
-    again.
-    """
-    with registry.refuses(Conflict) as refused:
-        registry.write(add_user, OPERATOR, "ann@example.org", "Ann", signed_up=True)
-    assert "sublet" not in refused[0].message
-
-
 @pytest.mark.whole_on_postgresql
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(
     registry: Registry,
@@ -272,14 +212,15 @@ def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears
     assert confirm(registry, code_in(texts(registry)[-1])) is not None
 
 
-def test_the_link_works_when_codes_do_not(registry: Registry) -> None:
-    for _ in range(4):
-        wish(registry)
-        for _ in range(5):
-            confirm(registry, wrong(code_in(texts(registry)[-1])))
-        registry.advance(minutes=20)
-    wish(registry)
-    (link_token,) = re.findall(r"token=(\S+)", texts(registry)[-1])
+def test_five_wrong_codes_void_the_code_and_not_the_link(registry: Registry) -> None:
+    registry.write(sign_up, SignUp(EMAIL, "URGENT: https://evil.example"), URL)
+    (text,) = texts(registry)
+    assert "URGENT" not in text, "it may be a stranger's address"
+    for _ in range(5):
+        assert confirm(registry, wrong(code_in(text))) is None
+    assert confirm(registry, code_in(text)) is None
+    assert registry.read(find_user_by_email, EMAIL) is None
+    (link_token,) = re.findall(r"token=(\S+)", text)
     assert registry.write(confirm_sign_up, STRANGER, link_token=link_token) is not None
 
 
@@ -290,13 +231,3 @@ def test_codes_and_limits_from_before_the_clock_was_set_back_have_no_effect(regi
     assert confirm(registry, early) is None
     wish(registry)
     assert confirm(registry, code_in(texts(registry)[-1])) is not None
-
-
-HOSTILE = "URGENT: confirm at https://evil.example/login or www.evil.example"
-
-
-def test_the_mail_to_a_stranger_has_no_text_of_the_sender(registry: Registry) -> None:
-    registry.write(sign_up, SignUp(EMAIL, HOSTILE), URL)
-    (text,) = texts(registry)
-    assert "URGENT" not in text
-    assert "evil" not in text

@@ -9,7 +9,6 @@ from sublet.credits import store as _credit_store  # noqa: F401 - its tables are
 from sublet.errors import (
     Conflict,
     NotFound,
-    Refusal,
     TicketClosed,
     TicketNotFound,
     ValidationFailed,
@@ -26,7 +25,6 @@ from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
 from sublet.tickets.staff import close, mail_reference, set_priority, staff_open, staff_reply
 from sublet.tickets.store import list_tickets
-from support.help_desk import STAFF, HelpDesk
 from support.registry import OPERATOR, Registry
 
 SHOP, BLOG = "shop.example.test", "blog.example.test"
@@ -48,14 +46,6 @@ def test_the_holder_of_the_name_gets_the_ticket_by_mail_and_replies(registry: Re
     assert mail.recipient == "ann@example.org"
     registry.write(reply, registry.actor(), str(ticket_id), "It is gone.")
     assert registry.read(find_for_staff_with_messages, str(ticket_id)).status == "open"
-    assert registry.doctor() == []
-
-
-def test_staff_opens_a_ticket_about_a_suspended_user_or_a_name_in_the_trash(registry: Registry) -> None:
-    registry.register(SHOP)
-    registry.write(delete, registry.actor(), SHOP)
-    registry.write(suspend_with_names, OPERATOR, "ann@example.org")
-    registry.write(staff_open, OPERATOR, SHOP, *SAID, ticket_type="contact", message_format="markdown")
     assert registry.doctor() == []
 
 
@@ -87,6 +77,8 @@ def test_refusals(registry: Registry) -> None:
         "subject", "author_name", "message", "type", "message_format",
     ]  # fmt: skip
     registry.write(delete, registry.actor(), SHOP)
+    registry.write(suspend_with_names, OPERATOR, "ann@example.org")
+    registry.write(staff_open, OPERATOR, SHOP, *SAID, ticket_type="contact", message_format="markdown")
     registry.write(purge, OPERATOR, SHOP)
     with registry.refuses(Conflict):
         registry.write(staff_open, OPERATOR, str(held.id), *SAID)
@@ -108,19 +100,29 @@ def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -
     assert registry.doctor() == []
 
 
-def test_the_refusals_of_a_priority(registry: Registry) -> None:
+def test_refusals_of_priorities_answers_and_closings(registry: Registry) -> None:
     registry.register(SHOP)
     with registry.refuses(ValidationFailed) as wrong:
         registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="hot")
     assert [(each.field, each.code) for each in wrong[0].errors] == [("priority", "value_invalid")]
     ticket = str(registry.write(staff_open, OPERATOR, SHOP, *SAID).id)
-    with registry.refuses(TicketNotFound):
-        registry.write(set_priority, OPERATOR, "T-777777", "low")
+    verbs: tuple[tuple[Any, tuple[str, ...]], ...] = (
+        (set_priority, ("low",)),
+        (staff_reply, ("Hello", "Olga")),
+        (close, ()),
+    )
+    for verb, arguments in verbs:
+        with registry.refuses(TicketNotFound):
+            registry.write(verb, OPERATOR, "T-777777", *arguments)
     with registry.refuses(ValidationFailed):
         registry.write(set_priority, OPERATOR, ticket, "hot")
+    with registry.refuses(ValidationFailed) as wrong:
+        registry.write(staff_reply, OPERATOR, ticket, " ", " ", message_format="html")
+    assert [each.field for each in wrong[0].errors] == ["author_name", "message", "message_format"]
     registry.write(close, OPERATOR, ticket)
-    with registry.refuses(TicketClosed):
-        registry.write(set_priority, OPERATOR, ticket, "low")
+    for verb, arguments in verbs:
+        with registry.refuses(TicketClosed):
+            registry.write(verb, OPERATOR, ticket, *arguments)
 
 
 def mails(registry: Registry, **filters: Any) -> list[Mail]:
@@ -149,40 +151,3 @@ def test_an_answer_is_mailed_to_the_requester(registry: Registry) -> None:
     assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
     assert "/reply" not in closing.text
     assert "This ticket was closed." in closing.text
-
-
-def test_a_refused_answer_mails_nothing(registry: Registry) -> None:
-    ticket_id = opened(registry)
-    with registry.refuses(ValidationFailed):
-        registry.write(staff_reply, OPERATOR, str(ticket_id), " ", "Olga")
-    assert mails(registry) == []
-
-
-def _field_codes(caught: list[Refusal]) -> list[tuple[str, str]]:
-    return [(each.field, each.code) for each in caught[0].errors]
-
-
-def test_all_invalid_fields_of_a_staff_reply_are_reported(desk: HelpDesk) -> None:
-    ticket_id = desk.open()
-    with desk.refuses(ValidationFailed) as (tx, caught):
-        staff_reply(tx, STAFF, str(ticket_id), " ", " ", message_format="html")
-    assert _field_codes(caught) == [
-        ("author_name", "required"),
-        ("message", "required"),
-        ("message_format", "value_invalid"),
-    ]
-
-
-def test_staff_can_t_answer_or_close_a_missing_ticket(desk: HelpDesk) -> None:
-    with desk.refuses(TicketNotFound) as (tx, _):
-        staff_reply(tx, STAFF, "T-000001", "Hello", "Olga")
-    with desk.refuses(TicketNotFound) as (tx, _):
-        close(tx, STAFF, "1")
-
-
-def test_a_ticket_is_closed_once(desk: HelpDesk) -> None:
-    ticket_id = desk.open()
-    with desk.tx() as tx:
-        close(tx, STAFF, str(ticket_id))
-    with desk.refuses(TicketClosed) as (tx, _):
-        close(tx, STAFF, str(ticket_id))

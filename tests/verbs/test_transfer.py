@@ -2,12 +2,11 @@
 
 from typing import Any
 
+from msgspec import structs
 from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
-from sublet.credits.model import Payable
-from sublet.credits.store import list_entries
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import delete_user
@@ -15,7 +14,6 @@ from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.dependents import change_each
 from sublet.subdomains.purge import purge
-from sublet.subdomains.renew import renew
 from sublet.subdomains.store import list_terms
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.suspension_store import list_suspensions
@@ -35,46 +33,28 @@ def move(registry: Registry, to: str = BEN, name: str = SHOP) -> Any:
 
 
 def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
-    registry.add_coupon()
-    held = registry.register(
-        SHOP,
-        nameservers=("ns1.example.org",),
-        registration_mode="plus",
-        payable=Payable(confirm=True, coupon_code="SPRING"),
-    )
+    """Its term stays, and the receiver's free quota doesn't matter. Automatic renewal, tickets and payments
+    don't move.
+    """
+    for index in range(FREE_QUOTA):
+        registry.register(f"n{index}.example.test", "ben")
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
     registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
     ticket = registry.write(open_ticket, registry.actor(), TicketRequest("Help", "Please.", fqdn=SHOP))
-    registry.live(days=340)  # renewed automatically, and mailed about
-    before = registry.subdomain(held.id)
-    paid, terms = registry.balance(), registry.read(list_terms, held.id, 10)
+    before, terms = registry.subdomain(held.id), registry.read(list_terms, held.id, 10)
     moved = move(registry)
-    ben = registry.users["ben"]
     assert moved == registry.subdomain(held.id)
-    kept = (
-        "fqdn",
-        "expires_at",
-        "period_days",
-        "registration_type",
-        "delegation",
-        "generation",
-        "created_at",
-    )
-    assert [getattr(moved, each) for each in kept] == [getattr(before, each) for each in kept]
-    assert (moved.user_id, moved.auto_renew_max_credits, moved.auto_renew_tried_at) == (ben, None, None)
-    assert (registry.balance(), registry.balance("ben")) == (paid, 0)
+    changed = {
+        "user_id": registry.users["ben"],
+        "auto_renew_max_credits": None,
+        "updated_at": moved.updated_at,
+    }
+    assert moved == structs.replace(before, **changed)
     assert registry.read(list_terms, held.id, 10) == terms
-    assert [each.subdomain for each in registry.read(list_entries, registry.users["ann"], 9)][:2] == [
-        SHOP,
-        SHOP,
-    ]
     with registry.refuses(SubdomainNotFound):
         registry.write(delete, registry.actor(), SHOP)
-    assert (
-        registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id)).subdomain == SHOP
-    )
-    registry.live(days=340)
-    registry.grant("ben", 20)
-    assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11
+    found = registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id))
+    assert found.subdomain == SHOP
     assert registry.doctor() == []
 
 
@@ -94,14 +74,6 @@ def test_the_event_names_both_users_and_both_get_a_mail(registry: Registry) -> N
     registry.advance(seconds=1)
     move(registry, "ann@example.org")
     assert registry.subdomain(held.id).user_id == ann
-    assert registry.doctor() == []
-
-
-def test_the_receiver_s_free_quota_does_not_matter(registry: Registry) -> None:
-    for index in range(FREE_QUOTA):
-        registry.register(f"n{index}.example.test", "ben")
-    registry.register(SHOP)
-    move(registry)
     assert registry.doctor() == []
 
 

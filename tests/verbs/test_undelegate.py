@@ -80,17 +80,10 @@ def test_a_name_that_stays_broken_leaves_the_dns_after_two_mails(registry: Regis
     assert registry.doctor() == []
 
 
-def test_names_stay_without_the_setting(registry: Registry) -> None:
+def test_names_stay_until_the_setting_is_turned_on_and_their_users_warned(registry: Registry) -> None:
     shop = shop_of(registry, 0)
-    for _ in range(5):
+    for _ in range(2):
         assert not record(registry, shop, days=100)
-    assert [subject for subject, _ in mails(registry)] == [f"{SHOP} doesn't work"]
-
-
-def test_a_user_is_warned_in_time_if_the_setting_is_turned_on_later(registry: Registry) -> None:
-    shop = shop_of(registry, 0)
-    record(registry, shop)
-    record(registry, shop, days=100)
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"broken_days": 10})
     assert not record(registry, shop, days=1)
     assert not record(registry, shop, days=4)

@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import update
 
 from sublet.accounts.find import find_user
@@ -14,7 +13,7 @@ from sublet.credits.model import Payable
 from sublet.credits.store import ledger_accounts
 from sublet.db import Tx
 from sublet.dns.types import Record
-from sublet.errors import PlatformDomainNotFound, Refusal, ValidationFailed
+from sublet.errors import PlatformDomainNotFound, Refusal
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import block_labels, set_label
 from sublet.platform_domains.model import MODES
@@ -170,36 +169,29 @@ def test_a_name_is_available_exactly_if_a_registration_succeeds(registry: Regist
     }
 
 
-@pytest.mark.whole_on_postgresql
-@pytest.mark.parametrize(
-    ("label", "modes"),
-    [
+def test_the_modes_have_the_prices_of_the_name(registry: Registry) -> None:
+    furnish(registry)
+    for label, modes in (
         ("new", [("free", 0, 0, 365), ("plus", 10, 11, 365)]),
         ("gold", [("premium", 60, 6, 365)]),
         ("city", [("special", 70, 71, 365)]),
-    ],
-)
-def test_the_modes_have_the_prices_of_the_name(registry: Registry, label: str, modes: list[object]) -> None:
-    furnish(registry)
-    found = ask(registry, f"{label.upper()}.Example.test.")
-    assert (found.fqdn, found.refusal, found.available_at) == (f"{label}.{ZONE}", None, None)
-    assert [
-        (each.mode, each.price_credits, each.renewal_price_credits, each.period_days) for each in found.modes
-    ] == modes
-
-
-def test_without_quota_the_free_mode_is_left_out(registry: Registry) -> None:
-    for number in range(FREE_QUOTA):
-        registry.register(f"n{number}.{ZONE}")
-    assert [each.mode for each in ask(registry, f"new.{ZONE}").modes] == ["plus"]
-
-
-def test_a_refused_name_shows_no_modes_but_an_unaffordable_name_does(registry: Registry) -> None:
-    furnish(registry)
+    ):
+        found = ask(registry, f"{label.upper()}.Example.test.")
+        assert (found.fqdn, found.refusal, found.available_at) == (f"{label}.{ZONE}", None, None)
+        assert [
+            (each.mode, each.price_credits, each.renewal_price_credits, each.period_days)
+            for each in found.modes
+        ] == modes
     assert ask(registry, f"theirs.{ZONE}").modes == ()
-    found = ask(registry, f"gold.{ZONE}", may_spend=False)
-    assert found.refusal is not None
-    assert (found.refusal.code, [each.mode for each in found.modes]) == ("insufficient_scope", ["premium"])
+    broke = ask(registry, f"gold.{ZONE}", may_spend=False)
+    assert broke.refusal is not None
+    assert (broke.refusal.code, [each.mode for each in broke.modes]) == ("insufficient_scope", ["premium"])
+    with registry.refuses(PlatformDomainNotFound):
+        ask(registry, "a.missing.test")
+    for number in range(FREE_QUOTA - 1):
+        registry.register(f"n{number}.{ZONE}")
+    registry.register(f"last.{ZONE}", registration_mode="free")
+    assert [each.mode for each in ask(registry, f"new.{ZONE}").modes] == ["plus"]
 
 
 def test_the_date_is_shown_to_the_holder_only(registry: Registry) -> None:
@@ -210,38 +202,3 @@ def test_the_date_is_shown_to_the_holder_only(registry: Registry) -> None:
         assert ask(registry, f"{label}.{ZONE}", "ben").available_at is None
     for label in ("theirs", "their-trash", "their-past", "new"):
         assert ask(registry, f"{label}.{ZONE}").available_at is None
-
-
-@pytest.mark.whole_on_postgresql
-def test_the_name_is_free_on_the_shown_date(registry: Registry) -> None:
-    held = registry.register(f"shop.{ZONE}")
-    registry.write(delete, registry.actor(), f"shop.{ZONE}")
-    shown = ask(registry, f"shop.{ZONE}").available_at
-    assert shown is not None
-    registry.live(days=(shown - registry.now).days)
-    registry.now = shown
-    registry.sweep()
-    assert ask(registry, f"shop.{ZONE}").refusal is None
-    assert registry.subdomain(held.id).released_at == shown
-
-
-@pytest.mark.parametrize(
-    ("command", "refusal"),
-    [
-        (Register(), ValidationFailed),
-        (Register(label="-a", domain=ZONE), ValidationFailed),
-        (Register(fqdn=f"a.b.{ZONE}"), ValidationFailed),
-        (Register(label="a", fqdn=f"b.{ZONE}"), ValidationFailed),
-        (Register(fqdn="a.missing.test"), PlatformDomainNotFound),
-        (Register(label="a", domain="missing.test"), PlatformDomainNotFound),
-    ],
-)
-def test_a_text_that_is_not_a_name_is_refused(
-    registry: Registry, command: Register, refusal: type[Refusal]
-) -> None:
-    def read(tx: Tx) -> Availability:
-        user = find_user(tx, str(registry.users["ann"]))
-        return view_availability(tx, registry.actor(), user, command, free_quota=FREE_QUOTA, may_spend=True)
-
-    with registry.refuses(refusal):
-        registry.read(read)

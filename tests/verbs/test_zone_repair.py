@@ -4,10 +4,8 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import delete as delete_rows
-from sqlalchemy.pool import NullPool
 
 from sublet.db import Tx
-from sublet.db.connect import postgresql_engine
 from sublet.dns.types import Record
 from sublet.doctor.running import check_watch
 from sublet.errors import Conflict, SubdomainUnavailable
@@ -15,7 +13,6 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_store import ZoneState
-from sublet.primaries import store as publish_store
 from sublet.primaries.check_zone import ZoneCheck, check_zone
 from sublet.primaries.publisher_transactions import (
     Result,
@@ -29,8 +26,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.purge import purge
 from sublet.subdomains.update_nameservers import update_nameservers
-from support.postgresql import fresh_database
-from support.registry import OPERATOR, Prepared, Registry, open_registry
+from support.registry import OPERATOR, Registry
 
 ZONE = "example.test"
 SHOP, OLD = f"shop.{ZONE}", f"old.{ZONE}"
@@ -151,18 +147,6 @@ def test_a_former_delegation_is_removed_before_a_user_gets_the_name(moved: Regis
     moved.register(OLD, "ben")
 
 
-def test_publishing_the_name_of_a_new_holder_removes_the_former_delegation(moved: Registry) -> None:
-    ben = moved.register(OLD, "ben", nameservers=NS)
-    found = _check(moved, _shop(), *FORMER, rebuilt=True)
-    assert found.waiting == (OLD,)
-    assert [each.subdomain_id for each in found.repairs.reclaimed] == [ben.id, ben.id]
-    assert _repair(moved, found) is None
-    moved.sent[ZONE].update(FORMER)  # like on the server
-    moved.publish()
-    assert moved.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
-    assert moved.read(published_owner_store.list_published_owners, ben.id) == {OLD}
-
-
 def _once_published(registry: Registry) -> list[Record]:
     """Return the delegations of 21 published and released names, as an old file of the zone has them."""
     names = [OLD, *(f"n{number}.{ZONE}" for number in range(20))]
@@ -180,13 +164,6 @@ def _once_published(registry: Registry) -> list[Record]:
 
     registry.write(let_go)
     return [Record(name, "NS", 3600, "ns1.former.example.") for name in names]
-
-
-def test_the_brake_counts_many_owners_of_a_name_as_one_name(moved: Registry) -> None:
-    many = [Record(f"ns{number}.{OLD}", "A", 300, "9.9.9.9") for number in range(21)]
-    found = _check(moved, _shop(), *many, rebuilt=True)
-    assert len(found.repairs.orphaned) == 21
-    assert _repair(moved, found) is None
 
 
 def test_a_name_whose_former_delegation_may_return_is_not_registered_before_the_repair(
@@ -316,28 +293,3 @@ def test_only_the_holder_of_two_rows_of_a_name_is_published(moved: Registry, *, 
     assert moved.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
     assert moved.read(published_owner_store.list_published_owners_of_zone, domain_id)[OLD] == ben.id
     assert moved.doctor() == []
-
-
-def test_a_repair_and_a_registration_that_do_not_see_each_other(
-    postgresql_server: str, postgresql_registry: Prepared
-) -> None:
-    """The name is registered while the repair's transaction is open, and then both commit."""
-    with (
-        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
-        open_registry(url, postgresql_registry) as registry,
-    ):
-        prepare_moved(registry)
-        domain_id = registry.domains[ZONE]
-        found = _check(registry, _shop(), *FORMER, rebuilt=True).repairs
-        engine = postgresql_engine(url, poolclass=NullPool)
-        with engine.begin() as connection:
-            reclaim(Tx(connection, registry.now), domain_id, found.orphaned)
-            ben = registry.register(OLD, "ben", nameservers=NS)
-        waiting = registry.read(publish_store.list_waiting, domain_id, 10)
-        assert [each.fqdn for each in waiting] == [OLD, OLD], (
-            "the repair saw no holder, the registration no repair"
-        )
-        registry.sent[ZONE].update(FORMER)  # like on the server
-        assert registry.publish() == [ben.id]
-        assert registry.publish() == []
-        assert registry.sent[ZONE] == {_shop(), Record(OLD, "NS", 3600, "ns1.example.org.")}
