@@ -4,8 +4,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from support.serve_process import free_address as free_host_and_port
 from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
+
+AT_ONCE_MAX, AHEAD_MAX = 100, 200
+"""What sublet.conf allows: requests of an address at once, and those of one connection."""
 
 
 @dataclass(slots=True)
@@ -208,6 +212,31 @@ def test_the_proxy_refuses_too_large_requests_like_the_api(
             own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]
+
+
+@pytest.mark.whole
+def test_slow_and_many_requests_of_one_address_leave_room_for_others(
+    apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
+) -> None:
+    head = f"POST /api/v1/subdomains HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000\r\n\r\n".encode()
+    with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, ExitStack() as stack:
+        slow = [stack.enter_context(proxy.connect("127.0.0.2")) for _ in range(AT_ONCE_MAX + 1)]
+        for each in slow:  # their bodies never come
+            each.sendall(head)
+        assert slow[-1].recv(100).startswith(b"HTTP/1.1 429 ")
+        with proxy.client("127.0.0.3") as other:
+            assert other.get("/api/v1/subdomains", headers=bearer).status_code == 200
+        half = stack.enter_context(proxy.connect("127.0.0.4"))
+        half.sendall(head[:20])
+        began = time.monotonic()
+        assert half.recv(100) == b""
+        assert slow[0].recv(100) == b""
+        assert time.monotonic() - began < 40
+        ahead = stack.enter_context(proxy.connect("127.0.0.5"))
+        ahead.sendall(f"GET /metrics HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode() * 2 * AHEAD_MAX)
+        with suppress(OSError), ahead.makefile("rb") as answers:
+            received = b"".join(answers)
+        assert received.count(b"HTTP/1.1 ") <= AHEAD_MAX
 
 
 def test_the_service_works_with_one_of_two_apis(

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from long.clients.configurations import ANSIBLE, TERRAFORM
 from long.clients.spellings import SPELLINGS
-from long.faults.attacks import ATTACKS_THROUGH_PROXY
-from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
 from long.faults.files_changed import FILES
 from long.faults.killed_client import KILLED_CLIENT
@@ -27,8 +25,6 @@ from long.fuzzing.scenario import HOSTILE_INPUT
 from long.health.cost import COST
 from long.health.judges import JUDGED
 from long.health.outages import OUTAGES_OF_THE_REGISTRY
-from long.health.platform_domain import PLATFORM_DOMAIN
-from long.health.proofs import PROOFS
 from long.health.zonemaster import ZONEMASTER
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
@@ -49,7 +45,6 @@ SCENARIOS = (
     FILES,
     POSTGRESQL_KILLED,
     OLD_BACKUP,
-    CLOCK,
     FENCE,
     COST,
     JUDGED,
@@ -61,12 +56,9 @@ SCENARIOS = (
     PATRONI,
     PATRONI_PAUSED,
     OUTAGES_OF_THE_REGISTRY,
-    PLATFORM_DOMAIN,
     PROCESSES,
-    PROOFS,
     RACES,
     RECORD_RULES,
-    ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
     RDAP,
     SPELLINGS,

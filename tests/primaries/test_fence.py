@@ -30,7 +30,7 @@ from support.service_on_primary import ZONE, ServiceOn
 
 pytestmark = pytest.mark.slow
 
-TRIALS = 10
+TRIALS = share(3, whole=10)
 NAME = "n0.example.test"
 
 
@@ -87,7 +87,7 @@ def _is_active(on: ServiceOn, ada: Registrant) -> bool:
     return bool(_shown(on, ada)["status"] == "active")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
 def test_a_late_update_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
@@ -99,6 +99,7 @@ def test_a_late_update_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest
         wait_until(lambda: (NAME, "NS", "ns1.last.example.") in on.records())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_the_fence_a_late_update_restores_the_old_delegation(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +125,7 @@ def test_a_partly_applied_update_is_not_active(tmp_path: Path, monkeypatch: pyte
     assert _is_shown_active_in_part(tmp_path, monkeypatch) is False
 
 
+@pytest.mark.whole
 def test_without_the_read_back_a_partly_applied_update_is_active(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

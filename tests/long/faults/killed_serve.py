@@ -24,7 +24,6 @@ from sublet.db.connect import ConnectionSettings
 from sublet.db.file_watch import FileWatch
 from sublet.dns.types import Primary
 from sublet.mail import mailer, smtp
-from sublet.operations.idempotency import write_once
 from sublet.primaries import primary_zone, publisher
 from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
@@ -64,13 +63,6 @@ def _dying_after(fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-async def _commit_and_die(*args: Any, **kwargs: Any) -> Any:
-    """Run a request's verb, and die before the answer."""
-    done = await write_once(*args, **kwargs)
-    _die()
-    return done
-
-
 async def _send_and_die(primary: Primary, message: UpdateMessage, *, timeout_seconds: float) -> None:
     """Send an update, and die without waiting for its answer."""
     message.use_tsig(keyring(primary), algorithm=primary.key.algorithm)
@@ -106,8 +98,6 @@ def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> 
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
         _replace(api, "register", _dying_after)
-    elif point == "not_answered":  # registered and committed, not answered
-        _replace(api, "write_once", lambda _: _commit_and_die)
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _dying_before)
     elif point == "written_ahead":  # A is committed, the zone is unchanged

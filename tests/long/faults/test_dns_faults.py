@@ -19,38 +19,6 @@ def _shown(service: RunningService, who: Registrant, fqdn: str) -> dict[str, obj
     return dict(service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
 
 
-def test_an_unreachable_name_server_delays_publication_but_refuses_no_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=0) as outage:
-        service = outage.service
-        ada = service.add_user()
-        outage.down()
-        names = [f"n{number}.example.test" for number in range(20)]
-        for name in names:
-            service.register(ada, name, nameservers=NAMESERVERS)
-        wait_until(lambda: all(_shown(service, ada, name)["status"] == "failed" for name in names))
-        failed = service.call(ada, "GET", "/subdomains?status=failed").json()["subdomains"]
-        assert len(failed) == 20
-        assert all(each["provision_error"] for each in failed)
-        retried = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
-        assert retried.status_code == 200  # tries now; still down
-        wait_until(lambda: _shown(service, ada, names[0])["status"] == "failed")
-        outage.up()
-        retried = service.call(ada, "POST", f"/subdomains/{names[0]}/retry").json()
-        if retried["subdomain"]["status"] != "active":  # the answer waits only a moment
-            wait_until(lambda: _shown(service, ada, names[0])["status"] == "active")
-        again = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
-        assert (again.status_code, again.json()["error"]) == (409, "retry_not_available")
-        # The other names follow within their back-off.
-        wait_until(lambda: service.read(count_waiting) == {})
-        assert outage.on.records() == {(name, "NS", f"{host}.") for name in names for host in NAMESERVERS}
-        shown = [_shown(service, ada, name) for name in names]
-        assert {each["status"] for each in shown} == {"active"}
-        assert {each["provision_error"] for each in shown} == {None}
-        wait_until(lambda: service.doctor() == [])
-
-
 def test_new_glue_does_not_overwrite_foreign_records_below_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
