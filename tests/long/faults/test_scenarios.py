@@ -35,10 +35,12 @@ def test_no_answer_precedes_its_sync(database: str, tmp_path: Path) -> None:
     run(SYNCED, tmp_path, database, 50)
 
 
+@pytest.mark.whole
 def test_a_full_disk(tmp_path: Path) -> None:
     run(DISK_FULL, tmp_path, SQLITE, 1)
 
 
+@pytest.mark.whole
 def test_a_failing_disk(tmp_path: Path) -> None:
     run(EIO, tmp_path, SQLITE, 1)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from sublet.audit import Actor, audit_events
+from sublet.audit import Actor
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
@@ -23,8 +23,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.store import milestones
 from support.crash_checks import zone_is_right
-from support.postgresql import fresh_database
-from support.running_service import Registrant, RunningService, initialised_postgresql, registry_address
+from support.running_service import Registrant, RunningService, registry_address
 from support.serve_process import ServeProcess, serve_process, wait_until
 
 pytestmark = pytest.mark.slow
@@ -116,18 +115,6 @@ def written(service: RunningService) -> Counter[str]:
     return service.read(ask)
 
 
-def audited(service: RunningService) -> Counter[str]:
-    """What did the system do, by the audit?"""
-
-    def ask(tx: Tx) -> Counter[str]:
-        query = select(audit_events.c.action).where(
-            (audit_events.c.actor_kind == "system") & audit_events.c.action.not_like("subdomain.publish%")
-        )
-        return Counter(tx.connection.execute(query).scalars())
-
-    return service.read(ask)
-
-
 def at_rest(service: RunningService) -> bool:
     """Is nothing due any more?"""
     return service.read(
@@ -157,18 +144,6 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
     told = written(service)
     assert told.pop("auto_renew") == 1
     assert told == MAILS
-    assert audited(service) == Counter(
-        {
-            "subdomain.open_renewal": STEPS["renewal_opens"],
-            "subdomain.expire": STEPS["expired"],
-            "subdomain.remind": sum(
-                STEPS[kind] for kind in STEPS if kind.startswith(("expires_in", "trash_ends"))
-            ),
-            "subdomain.trash": 3,
-            "subdomain.purge": 2,
-            "subdomain.renew": 1,
-        }
-    )
     payments = service.call(ada, "GET", "/payments").json()["payments"]
     assert [each["description"].partition(" of ")[0] for each in payments if each["kind"] == "charge"] == [
         "Automatic renewal",
@@ -180,18 +155,6 @@ def check_each_step_is_done_once(serving: ServeProcess, *, seed: int, kills: int
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("seed", [1])
-def test_a_sweep_killed_many_times_does_each_step_once(tmp_path: Path, seed: int) -> None:
+def test_a_sweep_killed_many_times_does_each_step_once(tmp_path: Path) -> None:
     with serve_process(registry_address(tmp_path), tmp_path) as serving:
-        check_each_step_is_done_once(serving, seed=seed)
-
-
-@pytest.mark.whole
-def test_a_sweep_killed_many_times_on_postgresql_does_each_step_once(
-    postgresql_server: str, tmp_path: Path
-) -> None:
-    with (
-        fresh_database(postgresql_server, like=initialised_postgresql()) as url,
-        serve_process(url, tmp_path) as serving,
-    ):
-        check_each_step_is_done_once(serving, seed=3, kills=3)
+        check_each_step_is_done_once(serving, seed=1)

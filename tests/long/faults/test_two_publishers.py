@@ -47,6 +47,7 @@ def _is_at_work(worker: Worker) -> bool:
     return any(each.is_running for each in worker.publisher._work.values())
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_zone_on_a_primary_has_one_publisher_at_a_time(
     shared: tuple[Registry, str], tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def _published(tx: Tx) -> list[object]:
     return [tuple(row) for query in queries for row in tx.connection.execute(query)]
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_publisher_without_the_lease_records_nothing(shop: Shop) -> None:
     shop.registry.run(_late_failure(shop))
 

@@ -386,13 +386,6 @@ class OperatorModel(Model):
             self.audit["subdomain.publish_failed"] += 1
         return counts
 
-    def is_stale(self, number: int, generation: int) -> bool:
-        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or
-        it is done.
-        """
-        name = self.names[number - 1]
-        return not self.waits(name) or name.generation != generation
-
     # What must be wrong at this instant, for the doctor to tell
 
     def expected_violations(self) -> set[tuple[str, int]]:
