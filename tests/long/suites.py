@@ -12,11 +12,8 @@ from pathlib import Path
 from long.clients.configurations import ANSIBLE, TERRAFORM
 from long.clients.spellings import SPELLINGS
 from long.faults.disk import DISK_FULL, EIO
-from long.faults.files_changed import FILES
-from long.faults.killed_client import KILLED_CLIENT
 from long.faults.old_backup import OLD_BACKUP
 from long.faults.owners import OWNERS
-from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
@@ -38,12 +35,9 @@ from long.scenario import POSTGRESQL, NotPossibleError, Scenario, Trial
 
 SCENARIOS = (
     SIGKILL,
-    KILLED_CLIENT,
     SYNCED,
     DISK_FULL,
     EIO,
-    FILES,
-    POSTGRESQL_KILLED,
     OLD_BACKUP,
     FENCE,
     COST,

@@ -7,7 +7,7 @@ import pytest
 from sublet.primaries.store import count_waiting
 from support.crash_checks import HOST, NAME
 from support.publisher_outage import service_with_outage
-from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.running_service import Registrant, RunningService, registry_address
 from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
@@ -37,28 +37,3 @@ def test_new_glue_does_not_overwrite_foreign_records_below_the_name(
         service.call(ada, "DELETE", f"/subdomains/{NAME}")
         wait_until(lambda: service.read(count_waiting) == {})
         assert outage.on.records() == {by_hand}
-
-
-def test_a_name_in_an_adopted_zone_is_taken(tmp_path: Path) -> None:
-    with running_service(registry_address(tmp_path)) as service:
-        zone_file = tmp_path / "adopted.zone"
-        zone_file.write_text(
-            "$TTL 300\n"
-            "@ IN SOA ns1.adopted.test. hostmaster.adopted.test. 7 3600 600 604800 300\n"
-            "@ IN NS ns1.adopted.test.\n"
-            "ns1 IN A 8.8.4.4\n"
-            "shop IN NS ns1.old.example.\n"
-            "deep.under IN TXT here\n"
-        )
-        service.operator("domain", "add", "adopted.test", "--zone-file", str(zone_file))
-        ada = service.add_user()
-        for name in ("shop.adopted.test", "under.adopted.test"):
-            answer = service.call(ada, "POST", "/subdomains", {"fqdn": name, "nameservers": NAMESERVERS})
-            assert (answer.status_code, answer.json()["error"]) == (409, "subdomain_unavailable"), name
-            assert answer.json()["details"] == {"reason": "taken", "owned": False}
-        assert service.delegation("shop.adopted.test") == {"ns1.old.example"}
-        added = service.register(ada, "free.adopted.test", nameservers=NAMESERVERS)
-        assert (added["subdomain"]["status"], added["provisioning"]["status"]) == ("active", "published")
-        assert service.delegation("free.adopted.test") == set(NAMESERVERS)
-        assert service.delegation("shop.adopted.test") == {"ns1.old.example"}
-        assert service.doctor() == []
