@@ -1,12 +1,11 @@
 """The Python client through a network that delays, cuts and repeats answers."""
 
-import asyncio
 from collections.abc import Iterator
 
 import httpx2
 import pytest
 
-from sublet_client import AsyncClient, Client
+from sublet_client import Client
 from support.http_clients import NO_TLS
 from support.http_proxy import FATES, HttpProxy, http_proxy
 from support.repetitions import share
@@ -49,25 +48,4 @@ def test_each_name_is_paid_once_despite_lost_answers(
             assert (done.subdomain.fqdn, done.charged_credits) == (fqdn, 10), "an answer of another request"
             assert client.subdomains.get(fqdn).fqdn == fqdn
     assert proxy.done.keys() == set(FATES)
-    _check_paid_once(service, who, fqdns)
-
-
-@pytest.mark.whole
-def test_each_name_is_paid_once_with_asyncio(
-    service: RunningService, who: Registrant, proxy: HttpProxy
-) -> None:
-    fqdns = [f"n{number}.example.test" for number in range(NAMES // 2)]
-
-    async def register() -> None:
-        http = httpx2.AsyncClient(verify=NO_TLS, trust_env=False)
-        async with AsyncClient(proxy.url, who.token, http=http) as client:
-            done = await asyncio.gather(
-                *(
-                    client.subdomains.register(each, registration_mode="plus", confirm=True, max_credits=10)
-                    for each in fqdns
-                )
-            )
-            assert [each.subdomain.fqdn for each in done] == fqdns
-
-    asyncio.run(register())
     _check_paid_once(service, who, fqdns)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.configurations import DOMAIN, check_terraform, draw_configuration
-from support.free_ports import free_port
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
 
@@ -484,20 +483,6 @@ def test_the_provider_explains_its_settings(terraform: Terraform) -> None:
     program = Path(sys.executable).parent / "terraform-provider-sublet"
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     assert "Terraform and OpenTofu start this program" in done.stdout
-
-
-@pytest.mark.whole
-def test_a_wrong_address_or_token_is_one_error(service: RunningService, terraform: Terraform) -> None:
-    wrong = {
-        "SUBLET_TOKEN": ("nonsense", "This is not a token of this service"),
-        "SUBLET_URL": (f"{service.base_url}/names", "is not the address of Sublet's API. Check SUBLET_URL"),
-    }
-    terraform.write(BLOG)
-    for variable, (value, sentence) in wrong.items():
-        terraform.environment[variable] = value
-        assert sentence in terraform.refused()
-    url = terraform.environment["SUBLET_URL"] = f"http://127.0.0.1:{free_port()}/api/v1"
-    assert f"{url} gives no answer: " in terraform.refused()
 
 
 @pytest.mark.whole

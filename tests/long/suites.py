@@ -26,7 +26,6 @@ from long.health.zonemaster import ZONEMASTER
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
 from long.machine.soak import MACHINE
-from long.primaries.fence import FENCE
 from long.primaries.kills import KILLS
 from long.primaries.outage import OUTAGE
 from long.records.rules import RECORD_RULES
@@ -39,7 +38,6 @@ SCENARIOS = (
     DISK_FULL,
     EIO,
     OLD_BACKUP,
-    FENCE,
     COST,
     JUDGED,
     HOSTS,

@@ -70,13 +70,17 @@ def _read_then_write(
     monkeypatch.setattr(module, question, seen)
 
 
-def _balance_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    _read_then_write(
-        monkeypatch,
-        credit_store,
-        "lock_balance",
-        lambda tx, call: credit_store.find_balance(tx, call.registrant.user.id),
-    )
+def _balance_first(tx: Tx, call: Any) -> Any:
+    return credit_store.find_balance(tx, call.registrant.user.id)
+
+
+def _newest_coupon(tx: Tx, _call: Any) -> Any:
+    return next(iter(credit_store.list_coupons(tx)), None)
+
+
+def _names_held(tx: Tx, call: Any) -> Any:
+    count = store.count_free(tx, call.registrant.user.id)
+    return delegation_store.Standing(count, is_blocked=False)
 
 
 def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,62 +105,51 @@ def _drop_checks(tx: Tx) -> None:
         tx.connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT ck_{table}_{name}")
 
 
-def test_balance_read_before_the_transaction_is_caught(
-    registry_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "question", "read", "check", "invariant"),
+    [
+        (
+            credit_store,
+            "lock_balance",
+            _balance_first,
+            check_credits_are_spent_once,
+            "balance_not_negative",
+        ),
+        (credit_store, "lock_coupon", _newest_coupon, check_coupon_is_used_once, "coupon_uses"),
+        (delegation_store, "find_standing", _names_held, check_quota_is_used_once, "free_quota"),
+    ],
+    ids=["balance", "coupon", "quota"],
+)
+def test_a_read_before_the_transaction_is_caught(
+    module: ModuleType,
+    question: str,
+    read: Callable[[Tx, Any], Any],
+    check: Callable[..., None],
+    invariant: str,
+    registry_url: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _balance_first(monkeypatch)
+    _read_then_write(monkeypatch, module, question, read)
     _without_checks(monkeypatch)
     with running_service(registry_url) as service:
         service.add_domain()
         if registry_url.startswith("postgresql"):
             service.write(_drop_checks)
         with pytest.raises(AssertionError):
-            check_credits_are_spent_once([service], 10)
-        broken = {each.invariant for each in service.doctor()}
-        assert broken == {"balance_not_negative"}
+            check([service], 10)
+        assert {each.invariant for each in service.doctor()} == {invariant}
 
 
 def test_without_the_lock_the_constraint_still_holds(
     registry_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second line of defence: even if the balance is read too early, no charge makes it negative."""
-    _balance_first(monkeypatch)
+    _read_then_write(monkeypatch, credit_store, "lock_balance", _balance_first)
     with running_service(registry_url) as service:
         service.add_domain()
         with pytest.raises(AssertionError):  # those too late hear of a conflict instead of the price
             check_credits_are_spent_once([service], 10)
         assert service.doctor() == []
-
-
-def test_coupon_counted_before_the_transaction_is_caught(
-    registry_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def newest(tx: Tx, _call: Any) -> Any:
-        return next(iter(credit_store.list_coupons(tx)), None)
-
-    _read_then_write(monkeypatch, credit_store, "lock_coupon", newest)
-    _without_checks(monkeypatch)
-    with running_service(registry_url) as service:
-        service.add_domain()
-        if registry_url.startswith("postgresql"):
-            service.write(_drop_checks)
-        with pytest.raises(AssertionError):
-            check_coupon_is_used_once([service], 10)
-        assert {each.invariant for each in service.doctor()} == {"coupon_uses"}
-
-
-def test_quota_read_before_the_lock_is_caught(registry_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def held(tx: Tx, call: Any) -> delegation_store.Standing:
-        count = store.count_free(tx, call.registrant.user.id)
-        return delegation_store.Standing(count, is_blocked=False)
-
-    with monkeypatch.context() as patch:
-        _read_then_write(patch, delegation_store, "find_standing", held)
-        with running_service(registry_url) as service:
-            service.add_domain()
-            with pytest.raises(AssertionError):
-                check_quota_is_used_once([service], 10)
-            assert {each.invariant for each in service.doctor()} == {"free_quota"}
 
 
 def _renew_an_old_row(monkeypatch: pytest.MonkeyPatch) -> None:
