@@ -27,7 +27,7 @@ TEST_PACKAGES := dig:bind9-dnsutils kdig:knot-dnsutils unbound:unbound initdb:po
 	sqlite3:sqlite3 ip:iproute2 systemd-analyze:systemd nginx:nginx-light wrk:wrk strace:strace chromium:chromium java:default-jre-headless \
 	ddclient:ddclient inadyn:inadyn certbot:python3-certbot-dns-rfc2136 lego:lego pebble:pebble openssl:openssl dbus-daemon:dbus-daemon gnome-keyring-daemon:gnome-keyring
 # What only `make soak` needs.
-SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli dnsviz:dnsviz
+SOAK_PACKAGES := patroni:patroni etcd:etcd-server zonemaster-cli:zonemaster-cli
 # Programs that the benchmark needs.
 BENCH_PACKAGES := wrk:wrk initdb:postgresql knotd:knot kdig:knot-dnsutils named:bind9 pdns_server:pdns-server pdns_sqlite3:pdns-backend-sqlite3 \
 	sqlite3:sqlite3
@@ -95,7 +95,7 @@ soak: $(VENV)/dev.stamp ## Run every long check at full length, for hours; ONLY=
 	tools/install-system-packages $(TEST_PACKAGES) $(SOAK_PACKAGES)
 	$(LONG) --workers $(WORKERS) soak
 
-fuzz: $(VENV)/dev.stamp ## Send hostile requests and packets for twenty minutes at most; COUNT=, SEED= and SECONDS= choose
+fuzz: $(VENV)/dev.stamp ## Send hostile packets for twenty minutes at most; COUNT=, SEED= and SECONDS= choose
 	$(LONG) $(if $(SECONDS),--seconds $(SECONDS)) fuzz
 
 faults: $(VENV)/dev.stamp ## Make faults at real services for a quarter of an hour; ONLY=, COUNT= and SEED= choose

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
+from grown_registry import OPERATOR, ZONE, grow, multiply
 from sqlalchemy import text
 
 from sublet.accounts.tokens.issue import issue_token
@@ -28,7 +29,6 @@ from sublet.db import Tx, open_database
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep.sweep import sweep
-from support.grown_registry import OPERATOR, ZONE, grow, multiply
 from support.postgresql import fresh_database, run_postgresql
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"

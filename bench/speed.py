@@ -15,12 +15,11 @@ from statistics import median
 from typing import Any
 
 import psycopg
+from grown_registry import ZONE
 from registries import Registry
 from servers import Service, hello_running, service_running
 from workloads import WORKLOADS, Requests
 from wrk import CLIENTS, LEAD_SECONDS, Load, Request, run_load
-
-from support.grown_registry import ZONE
 
 MANY_CLIENTS = 64
 """The clients for the most that is possible: registrations wait for their publication, and others must use

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grown_registry import ZONE
 from registries import NAMESERVERS, Registry, Sender
 from servers import Service
 from wrk import CLIENTS, Load, Request, run_load
-
-from support.grown_registry import ZONE
 
 BASE = "/api/v1"
 

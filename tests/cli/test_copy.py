@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from grown_registry import grow
 from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -34,7 +35,6 @@ from sublet.sqlite_file import serve_lock
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
-from support.grown_registry import grow
 from support.postgresql import fresh_database
 from support.repetitions import share
 from support.running_service import running_service

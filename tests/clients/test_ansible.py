@@ -111,6 +111,7 @@ def test_records_are_checked_set_and_unchanged_in_any_spelling(
     assert service.call(who, "GET", "/subdomains/site.example.test/records").json()["records"] == [alias]
 
 
+@pytest.mark.whole
 def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansible) -> None:
     key = ChildKey.new()
     name = f"{{fqdn: key.example.test, nameservers: [ns1.provider.example], ds_records: ['{key.dnskey}']}}"
@@ -168,6 +169,7 @@ def of_many(service: RunningService, tmp_path: Path) -> Ansible:
     return Ansible(tmp_path, service.base_url, who.token)
 
 
+@pytest.mark.whole
 def test_random_configurations_need_no_change_in_a_second_run(of_many: Ansible) -> None:
     rng = random.Random(3)  # noqa: S311 - not for secrets
     check_second_run(of_many, [draw_configuration(rng, number) for number in range(5)])

@@ -179,11 +179,11 @@ def test_the_asynchronous_client_does_the_same(service: RunningService, who: Reg
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("kind", Model.__subclasses__(), ids=lambda kind: kind.__name__)
-def test_every_result_is_shown_in_one_line(kind: type[Model]) -> None:
-    result = kind(**dict.fromkeys(kind.__struct_fields__, "line\n" * 7))
-    assert re.fullmatch(rf"{kind.__name__}\(\w+=.*\)", repr(result))
-    assert len(repr(result)) <= LINE_CHARACTERS_MAX
+def test_every_result_is_shown_in_one_line() -> None:
+    for kind in Model.__subclasses__():
+        result = kind(**dict.fromkeys(kind.__struct_fields__, "line\n" * 7))
+        assert re.fullmatch(rf"{kind.__name__}\(\w+=.*\)", repr(result))
+        assert len(repr(result)) <= LINE_CHARACTERS_MAX
 
 
 def test_a_client_shows_its_address_and_no_token() -> None:

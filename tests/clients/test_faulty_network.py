@@ -1,24 +1,17 @@
-"""The Python client through a network that delays, cuts and repeats answers, and against refusals for being
-too many.
-"""
+"""The Python client through a network that delays, cuts and repeats answers."""
 
-import asyncio
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
 
-from sublet_client import AsyncClient, Client, RateLimited
+from sublet_client import Client
 from support.http_clients import NO_TLS
 from support.http_proxy import FATES, HttpProxy, http_proxy
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
 
 NAMES = share(8, whole=300)
-CLIENTS = 8
-STORM_SECONDS = 2.5
 SEED = 30
 
 
@@ -56,52 +49,3 @@ def test_each_name_is_paid_once_despite_lost_answers(
             assert client.subdomains.get(fqdn).fqdn == fqdn
     assert proxy.done.keys() == set(FATES)
     _check_paid_once(service, who, fqdns)
-
-
-@pytest.mark.whole
-def test_each_name_is_paid_once_with_asyncio(
-    service: RunningService, who: Registrant, proxy: HttpProxy
-) -> None:
-    fqdns = [f"n{number}.example.test" for number in range(NAMES // 2)]
-
-    async def register() -> None:
-        http = httpx2.AsyncClient(verify=NO_TLS, trust_env=False)
-        async with AsyncClient(proxy.url, who.token, http=http) as client:
-            done = await asyncio.gather(
-                *(
-                    client.subdomains.register(each, registration_mode="plus", confirm=True, max_credits=10)
-                    for each in fqdns
-                )
-            )
-            assert [each.subdomain.fqdn for each in done] == fqdns
-
-    asyncio.run(register())
-    _check_paid_once(service, who, fqdns)
-
-
-def test_a_rate_limited_client_waits_before_each_retry(
-    service: RunningService, who: Registrant, proxy: HttpProxy
-) -> None:
-    proxy.fates = ("passed",)
-    fqdns = [f"n{number}.example.test" for number in range(CLIENTS)]
-    proxy.storm_until = time.monotonic() + STORM_SECONDS
-
-    def register(fqdn: str) -> None:
-        http = httpx2.Client(verify=NO_TLS, trust_env=False)
-        with Client(proxy.url, who.token, http=http) as client:
-            client.subdomains.register(fqdn, registration_mode="plus", confirm=True, max_credits=10)
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        list(pool.map(register, fqdns))
-    # Retry-After is a second, so a client asks at most once in a second.
-    assert CLIENTS <= proxy.done["storm"] <= CLIENTS * (STORM_SECONDS + 1)
-    _check_paid_once(service, who, fqdns)
-    proxy.storm_until = time.monotonic() + 60
-    with (
-        Client(
-            proxy.url, who.token, deadline_seconds=0.5, http=httpx2.Client(verify=NO_TLS, trust_env=False)
-        ) as client,
-        pytest.raises(RateLimited) as refused,
-    ):
-        client.account.me()
-    assert refused.value.retry_after_seconds == 1

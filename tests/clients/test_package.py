@@ -41,6 +41,7 @@ def test_every_wheel_has_the_licence_and_its_holder(project: str, tmp_path: Path
         assert packed.read(path.replace("METADATA", "licenses/LICENSE")).decode() == LICENCE
 
 
+@pytest.mark.whole
 def test_the_collection_of_ansible_has_the_licence_and_its_holder(tmp_path: Path) -> None:
     galaxy = Path(sys.executable).parent / "ansible-galaxy"
     command = [
@@ -70,6 +71,7 @@ def test_the_licence_is_apache_2_with_its_holder() -> None:
         assert (ROOT / "clients" / each / "LICENSE").read_text(encoding="utf-8") == LICENCE
 
 
+@pytest.mark.whole
 def test_the_packages_of_the_readmes_install_from_a_clone(tmp_path: Path) -> None:
     """Every `pip install` of a README names folders of the clone.
 

@@ -30,6 +30,7 @@ from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from support.browsers import signed_in
 from support.child_keys import ChildKey
+from support.repetitions import share
 from support.running_service import Registrant, RunningService
 from support.subletctl import Run, subletctl
 
@@ -529,7 +530,7 @@ def test_help_is_quick_and_imports_no_client() -> None:
     assert min(seconds) <= HELP_SECONDS_MAX
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", share(["bash"], whole=["bash", "zsh", "fish"]))
 def test_shells_complete_commands(shell: str) -> None:
     environment = {**os.environ, "_SUBLETCTL_COMPLETE": f"{shell}_source"}
     script = subprocess.run(PROGRAM, env=environment, capture_output=True, text=True, check=True).stdout

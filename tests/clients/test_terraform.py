@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.configurations import DOMAIN, check_terraform, draw_configuration
-from support.free_ports import free_port
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
 
@@ -315,6 +314,7 @@ def test_records_from_apply_to_destroy(service: RunningService, tmp_path: Path) 
     assert [each["name"] for each in left] == ["e"], "what it has not created stays"
 
 
+@pytest.mark.whole
 def test_all_other_resources_imports_and_data_sources(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
@@ -415,6 +415,7 @@ def test_an_organization_changes_is_imported_and_keeps_its_names(
     assert service.call(who, "GET", f"/organizations/{guild}").status_code == 404
 
 
+@pytest.mark.whole
 def test_a_failure_after_a_registration_is_left_to_the_next_plan(
     service: RunningService, who: Registrant, terraform: Terraform
 ) -> None:
@@ -442,15 +443,6 @@ def test_a_failure_after_a_registration_is_left_to_the_next_plan(
     renewal = service.call(who, "GET", "/subdomains/blog.example.test/auto-renew").json()["auto_renew"]
     assert (renewal["enabled"], renewal["max_credits"]) == (True, 10)
     assert service.delegation("blog.example.test") == NS
-
-
-@pytest.mark.whole
-def test_wrong_values_are_reported_with_their_attribute(terraform: Terraform) -> None:
-    terraform.write(BLOG.replace('"NS2.provider.example."', '"not a host"'))
-    sentences = terraform.refused("apply")
-    assert "on main.tf line 12, in resource" in sentences
-    assert "nameservers = [" in sentences
-    assert "(validation_failed, request " in sentences
 
 
 def test_wrong_values_and_unavailable_names_fail_in_the_plan(
@@ -483,6 +475,7 @@ def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     assert "Error: 5 of 5 free names are in use. Destroy one, or pay: any.example.test costs 10" in sentences
 
 
+@pytest.mark.whole
 def test_the_provider_explains_its_settings(terraform: Terraform) -> None:
     terraform.environment["SUBLET_TOKEN"] = ""
     terraform.write(BLOG)
@@ -490,20 +483,6 @@ def test_the_provider_explains_its_settings(terraform: Terraform) -> None:
     program = Path(sys.executable).parent / "terraform-provider-sublet"
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     assert "Terraform and OpenTofu start this program" in done.stdout
-
-
-@pytest.mark.whole
-def test_a_wrong_address_or_token_is_one_error(service: RunningService, terraform: Terraform) -> None:
-    wrong = {
-        "SUBLET_TOKEN": ("nonsense", "This is not a token of this service"),
-        "SUBLET_URL": (f"{service.base_url}/names", "is not the address of Sublet's API. Check SUBLET_URL"),
-    }
-    terraform.write(BLOG)
-    for variable, (value, sentence) in wrong.items():
-        terraform.environment[variable] = value
-        assert sentence in terraform.refused()
-    url = terraform.environment["SUBLET_URL"] = f"http://127.0.0.1:{free_port()}/api/v1"
-    assert f"{url} gives no answer: " in terraform.refused()
 
 
 @pytest.mark.whole
@@ -518,6 +497,7 @@ def test_a_name_is_replaced_and_not_adopted_silently(service: RunningService, te
     assert "You hold blog.example.test already. Import it: terraform import" in terraform.refused("apply")
 
 
+@pytest.mark.whole
 def test_random_configurations_need_no_change_after_apply_and_import(
     service: RunningService, tmp_path: Path
 ) -> None:
@@ -528,6 +508,7 @@ def test_random_configurations_need_no_change_after_apply_and_import(
     check_terraform(Terraform(tmp_path, service.base_url, who.token), configurations, rng)
 
 
+@pytest.mark.whole
 def test_terraform_installs_the_provider_from_its_mirror(
     service: RunningService, who: Registrant, tmp_path: Path
 ) -> None:

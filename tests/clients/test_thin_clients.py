@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -110,17 +108,3 @@ def test_the_documentation_of_the_modules_is_complete(tmp_path: Path) -> None:
         taken = set(re.findall(r'^        "(\w+)": \{"type"', source, re.MULTILINE))
         taken |= set(re.findall(r'registry\.run\(\{"(\w+)"', source))
         assert set(options) == taken | {"url", "token"}, module
-
-
-@pytest.mark.parametrize("client", THIN)
-def test_the_wheel_has_its_types(client: str, tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "flit_core.wheel",
-        "--outdir",
-        str(tmp_path),
-        str(ROOT / "clients" / client),
-    ]
-    subprocess.run(words, check=True, capture_output=True)
-    assert list(tmp_path.glob(f"sublet_{client}-*.whl"))

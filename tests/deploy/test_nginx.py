@@ -1,27 +1,29 @@
 """The example of a reverse proxy in a real nginx, before two real `sublet api` on one PostgreSQL."""
 
+import select
 import socket
-import subprocess
-import sys
+import ssl
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
-from sublet.config import Settings
 from sublet.http.security_headers import SECURITY_HEADERS
 from support import http_clients
-from support.nginx import NAME, READY_SECONDS, nginx
-from support.postgresql import fresh_database
-from support.running_service import MovableClock, RunningService, initialised_postgresql
-from support.serve_process import free_address as free_host_and_port
-from support.serve_process import wait_until
+from support.nginx import NAME, nginx
+from support.role_processes import Apart, RoleProcess, apart
+from support.serve_process import free_address
 
 pytestmark = pytest.mark.slow
+
+AT_ONCE_MAX, AHEAD_MAX = 100, 200
+"""What sublet.conf allows: requests of an address at once, and those of one connection."""
 
 
 @dataclass(slots=True)
@@ -29,18 +31,7 @@ class Api:
     """A `sublet api` of its own."""
 
     address: str
-    process: "subprocess.Popen[bytes]"
-
-    def is_ready(self) -> bool:
-        assert self.process.poll() is None
-        try:
-            return http_clients.get(f"http://{self.address}/readyz", timeout=5).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.wait(60)
+    role: RoleProcess
 
 
 @dataclass(slots=True)
@@ -63,34 +54,6 @@ class Breaking:
                 self.methods.append(connection.recv(65536).split(b" ", 1)[0].decode())
 
 
-def free_address() -> str:
-    host, port = free_host_and_port()
-    return f"{host}:{port}"
-
-
-@contextmanager
-def started_api(url: str, folder: Path, number: int) -> Iterator[Api]:
-    address = free_address()
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": ":".join(each for each in sys.path if each),
-        "SUBLET_DATABASE_URL": url,
-        "SUBLET_DATABASE_MAY_LOSE_WRITES": "yes",
-        "SUBLET_HTTP_LISTEN": address,
-        "SUBLET_TRUSTED_PROXIES": "127.0.0.1",
-        "SUBLET_RATE_LIMIT_FAILED_AUTH_PER_MINUTE": "3",
-        "SUBLET_PUBLIC_URL": f"https://{NAME}",
-        "SUBLET_PUBLISH_WAIT_MS": "0",
-    }
-    with (folder / f"api-{number}.log").open("wb") as log:
-        command = [sys.executable, "-m", "sublet.cli.main", "api", "--workers", "1"]
-        api = Api(address, subprocess.Popen(command, stdout=log, stderr=log, env=environment))
-    try:
-        yield api
-    finally:
-        api.end()
-
-
 @contextmanager
 def breaking_upstream() -> Iterator[Breaking]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -103,28 +66,31 @@ def breaking_upstream() -> Iterator[Breaking]:
 
 
 @pytest.fixture(scope="module")
-def url(postgresql_server: str) -> Iterator[str]:
-    with fresh_database(postgresql_server, like=initialised_postgresql()) as url:
-        yield url
+def roles(postgresql_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
+    with apart(postgresql_server, tmp_path_factory.mktemp("apis")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
-def token(url: str) -> str:
-    registry = RunningService(Settings(database_url=url, database_may_lose_writes=True), MovableClock())
-    with registry.client:
-        registry.operator("domain", "add", "example.test")
-        registry.operator("user", "add", "ada@example.org", "--name", "Ada")
-        return str(registry.operator("token", "issue", "ada@example.org", "--name", "t")["token"])
+def token(roles: Apart) -> str:
+    return roles.service.add_user().token
 
 
 @pytest.fixture(scope="module")
-def apis(url: str, token: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Api]]:
-    _ = token  # the database is made by then
-    folder = tmp_path_factory.mktemp("apis")
-    with started_api(url, folder, 1) as first, started_api(url, folder, 2) as second:
-        for each in (first, second):
-            wait_until(each.is_ready, READY_SECONDS)
-        yield first, second
+def apis(roles: Apart) -> tuple[Api, Api]:
+    settings = {
+        "trusted_proxies": "127.0.0.1",
+        "rate_limits": "on",
+        "rate_limit_failed_auth_per_minute": "3",
+        "public_url": f"https://{NAME}",
+        "publish_wait_ms": "0",
+    }
+
+    def start() -> Api:
+        address = "{}:{}".format(*free_address())
+        return Api(address, roles.start("api", "--workers", "1", http_listen=address, **settings))
+
+    return start(), start()
 
 
 @pytest.fixture
@@ -210,18 +176,52 @@ def test_the_proxy_refuses_too_large_requests_like_the_api(
         assert own.json()["message"] == answer.json()["message"]
 
 
+@pytest.mark.whole
+def test_slow_and_many_requests_of_one_address_leave_room_for_others(
+    apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
+) -> None:
+    head = f"POST /api/v1/subdomains HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000\r\n\r\n".encode()
+    with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, ExitStack() as stack:
+        context, answered = proxy.context(), b""
+
+        def open_slowly(_number: int) -> ssl.SSLSocket:
+            """Send a head whose body never comes."""
+            plain = socket.create_connection(proxy.https, timeout=60, source_address=("127.0.0.2", 0))
+            slow = context.wrap_socket(plain, server_hostname=proxy.https[0])
+            slow.sendall(head)
+            return slow
+
+        with ThreadPoolExecutor(AT_ONCE_MAX) as threads:
+            slow = [stack.enter_context(each) for each in threads.map(open_slowly, range(AT_ONCE_MAX + 10))]
+        for each in select.select(slow, [], [], 60)[0]:
+            answered += each.recv(100)
+        assert answered.startswith(b"HTTP/1.1 429 ")
+        with proxy.client("127.0.0.3") as other:
+            assert other.get("/api/v1/subdomains", headers=bearer).status_code == 200
+        half = stack.enter_context(proxy.connect("127.0.0.4"))
+        half.sendall(head[:20])
+        began = time.monotonic()
+        assert half.recv(100) == b""
+        assert time.monotonic() - began < 40
+        ahead = stack.enter_context(proxy.connect("127.0.0.5"))
+        ahead.sendall(f"GET /metrics HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode() * 2 * AHEAD_MAX)
+        with suppress(OSError), ahead.makefile("rb") as answers:
+            received = b"".join(answers)
+        assert received.count(b"HTTP/1.1 ") <= AHEAD_MAX
+
+
 def test_the_service_works_with_one_of_two_apis(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
 ) -> None:
     """The last one: it ends the APIs."""
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
-        apis[0].end()
+        apis[0].role.end()
         for number in range(4):  # a POST, too, where the connection is refused: nothing was sent
             answer = client.post(
                 "/api/v1/subdomains", headers=bearer, json={"fqdn": f"n{number}.example.test"}
             )
             assert answer.status_code == 201, answer.text
-        apis[1].end()
+        apis[1].role.end()
         answer = client.get("/api/v1/subdomains", headers=bearer)
         assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
         assert int(answer.headers["retry-after"]) > 0

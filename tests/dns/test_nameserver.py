@@ -1,9 +1,7 @@
 """The built-in name server, queried by dig, kdig and unbound, and by clients that send malformed messages."""
 
 import asyncio
-import random
 import socket
-import struct
 import subprocess
 import threading
 import time
@@ -54,6 +52,8 @@ class Reply:
                 section = line.split()[1]
             elif line and not line.startswith(";"):
                 owner, ttl, _, rdtype, rdata = line.split(None, 4)
+                if rdtype == "DS":
+                    rdata = " ".join([*rdata.split()[:3], "".join(rdata.split()[3:]).lower()])
                 self.sections.setdefault(section, []).append((owner, int(ttl), rdtype, rdata))
 
     def values(self, section: str, rdtype: str) -> list[str]:
@@ -70,96 +70,88 @@ def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> R
     return Reply(done.stdout)
 
 
-@pytest.mark.parametrize("tool", ["dig", "kdig"])
-@pytest.mark.parametrize("transport", ["+notcp", "+tcp"])
-class TestOverEveryTransport:
-    def test_referral(self, port: int, tool: str, transport: str) -> None:
-        reply = ask(port, "www.foo.zone.example", "A", "+dnssec", transport, tool=tool)
-        assert reply.code == "NOERROR"
-        assert "aa" not in reply.flags
-        assert "ANSWER" not in reply.sections
-        assert reply.values("AUTHORITY", "NS") == ["ns.outside.example.", "ns1.foo.zone.example."]
-        assert [value.lower().replace(" ", "") for value in reply.values("AUTHORITY", "DS")] == [
-            DS_TEXT.replace(" ", "")
-        ]
-        assert reply.values("ADDITIONAL", "A") == ["192.0.2.11"]
-        assert reply.values("ADDITIONAL", "AAAA") == ["2001:db8::11"]
-        assert {ttl for _, ttl, _, _ in reply.sections["AUTHORITY"]} == {300}
-
-    def test_referral_without_do_has_no_ds(self, port: int, tool: str, transport: str) -> None:
-        reply = ask(port, "foo.zone.example", "NS", "+nodnssec", transport, tool=tool)
-        assert "aa" not in reply.flags
-        assert len(reply.values("AUTHORITY", "NS")) == 2
-        assert reply.values("AUTHORITY", "DS") == []
-
-    def test_ds_at_the_delegation(self, port: int, tool: str, transport: str) -> None:
-        reply = ask(port, "foo.zone.example", "DS", transport, tool=tool)
-        assert "aa" in reply.flags
-        assert len(reply.values("ANSWER", "DS")) == 1
-        assert "AUTHORITY" not in reply.sections
-
-    def test_no_ds_at_the_delegation(self, port: int, tool: str, transport: str) -> None:
-        reply = ask(port, "bar.zone.example", "DS", transport, tool=tool)
-        assert (reply.code, "aa" in reply.flags) == ("NOERROR", True)
-        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
-
-    def test_nxdomain(self, port: int, tool: str, transport: str) -> None:
-        reply = ask(port, "nothing.zone.example", "A", transport, tool=tool)
-        assert (reply.code, "aa" in reply.flags) == ("NXDOMAIN", True)
-        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
-
-    @pytest.mark.parametrize("name", ["text.zone.example", "ent.zone.example", "ns1.zone.example"])
-    def test_nodata(self, port: int, tool: str, transport: str, name: str) -> None:
-        reply = ask(port, name, "MX", transport, tool=tool)
-        assert (reply.code, "aa" in reply.flags) == ("NOERROR", True)
-        assert "ANSWER" not in reply.sections
-        assert reply.sections["AUTHORITY"] == [("zone.example.", 60, "SOA", SOA)]
-
-    @pytest.mark.parametrize("name", ["example", "other.example", "xzone.example", "."])
-    def test_refused_outside(self, port: int, tool: str, transport: str, name: str) -> None:
-        reply = ask(port, name, "A", transport, tool=tool)
-        assert (reply.code, "aa" in reply.flags) == ("REFUSED", False)
+DENIED = {"AUTHORITY": [("zone.example.", 60, "SOA", SOA)]}
+FOO_NS = [
+    ("foo.zone.example.", 300, "NS", "ns.outside.example."),
+    ("foo.zone.example.", 300, "NS", "ns1.foo.zone.example."),
+]
+FOO_DS = ("foo.zone.example.", 300, "DS", DS_TEXT)
+FOO_GLUE = [
+    ("ns1.foo.zone.example.", 300, "A", "192.0.2.11"),
+    ("ns1.foo.zone.example.", 300, "AAAA", "2001:db8::11"),
+]
+TO_FOO = {"AUTHORITY": FOO_NS, "ADDITIONAL": FOO_GLUE}
+TO_FOO_SIGNED = {"AUTHORITY": [FOO_DS, *FOO_NS], "ADDITIONAL": FOO_GLUE}
+ALIAS = ("alias.zone.example.", 300, "CNAME", "text.zone.example.")
+HELLO = ("text.zone.example.", 300, "TXT", '"hello"')
 
 
-@pytest.mark.parametrize(
-    ("name", "rdtype", "expected"),
-    [
-        (ZONE, "SOA", [SOA]),
-        (ZONE, "NS", ["ns.elsewhere.example.", "ns1.zone.example."]),
-        (ZONE, "TXT", ['"apex"']),
-        ("ns1.zone.example", "A", ["192.0.2.1"]),
-        ("text.zone.example", "TXT", ['"hello"']),
-        ("alias.zone.example", "CNAME", ["text.zone.example."]),
-        ("x.wild.zone.example", "TXT", ['"any"']),
-        ("x.y.wild.zone.example", "TXT", ['"any"']),
-        ("*.wild.zone.example", "TXT", ['"any"']),
-    ],
-)
-def test_answers(port: int, name: str, rdtype: str, expected: list[str]) -> None:
-    reply = ask(port, name, rdtype)
-    assert "aa" in reply.flags
-    assert reply.values("ANSWER", rdtype) == expected
-    assert {owner for owner, _, _, _ in reply.sections["ANSWER"]} == {f"{name}."}
+def _any(name: str) -> dict[str, object]:
+    return {"ANSWER": [(f"{name}.", 300, "TXT", '"any"')]}
 
 
-def test_apex_nameservers_bring_their_addresses(port: int) -> None:
-    assert ask(port, ZONE, "NS").sections["ADDITIONAL"] == [("ns1.zone.example.", 3600, "A", "192.0.2.1")]
+ANSWERS = [
+    # A delegation, with DS only if the client asks for DNSSEC; the highest one counts, for all types but DS.
+    ("www.foo.zone.example", "A +dnssec", "NOERROR", False, TO_FOO_SIGNED),
+    ("foo.zone.example", "NS +nodnssec", "NOERROR", False, TO_FOO),
+    *((f"{each}.foo.zone.example", "TXT", "NOERROR", False, TO_FOO) for each in ("x.deep", "text", "ns1")),
+    *(("text.foo.zone.example", each, "NOERROR", False, TO_FOO) for each in ("DS", "A", "ANY +notcp")),
+    ("foo.zone.example", "DS", "NOERROR", True, {"ANSWER": [FOO_DS]}),
+    ("bar.zone.example", "DS", "NOERROR", True, DENIED),
+    ("zone.example", "DS", "NOERROR", True, DENIED),
+    # Nothing
+    ("nothing.zone.example", "A", "NXDOMAIN", True, DENIED),
+    *((f"{each}.zone.example", "MX", "NOERROR", True, DENIED) for each in ("text", "ent", "ns1")),
+    *((each, "A", "REFUSED", False, {}) for each in ("example", "other.example", "xzone.example", ".")),
+    # Records
+    ("zone.example", "SOA", "NOERROR", True, {"ANSWER": [("zone.example.", 3600, "SOA", SOA)]}),
+    ("zone.example", "TXT", "NOERROR", True, {"ANSWER": [("zone.example.", 300, "TXT", '"apex"')]}),
+    ("ns1.zone.example", "A", "NOERROR", True, {"ANSWER": [("ns1.zone.example.", 3600, "A", "192.0.2.1")]}),
+    ("text.zone.example", "TXT", "NOERROR", True, {"ANSWER": [HELLO]}),
+    # Aliases
+    ("alias.zone.example", "CNAME", "NOERROR", True, {"ANSWER": [ALIAS]}),
+    ("alias.zone.example", "TXT", "NOERROR", True, {"ANSWER": [ALIAS, HELLO]}),
+    ("alias.zone.example", "A", "NOERROR", True, {"ANSWER": [ALIAS], **DENIED}),
+    # A wildcard adds no other types, and nothing to, below or at a delegation below an existing name.
+    *(
+        (f"{each}.wild.zone.example", "TXT", "NOERROR", True, _any(f"{each}.wild.zone.example"))
+        for each in ("x", "x.y", "*")
+    ),
+    ("x.wild.zone.example", "A", "NOERROR", True, DENIED),
+    ("there.wild.zone.example", "TXT", "NOERROR", True, DENIED),
+    ("wild.zone.example", "TXT", "NOERROR", True, DENIED),
+    ("x.there.wild.zone.example", "TXT", "NXDOMAIN", True, DENIED),
+]
 
 
-def test_ds_of_the_apex_is_answered_without_records(port: int) -> None:
-    reply = ask(port, ZONE, "DS")
-    assert (reply.code, "ANSWER" in reply.sections) == ("NOERROR", False)
-    assert reply.values("AUTHORITY", "SOA") == [SOA]
+@pytest.mark.parametrize(("tool", "transport"), [("dig", "+notcp"), ("kdig", "+tcp")])
+@pytest.mark.parametrize(("name", "words", "code", "is_authoritative", "sections"), ANSWERS)
+def test_answers(
+    port: int,
+    tool: str,
+    transport: str,
+    name: str,
+    words: str,
+    code: str,
+    is_authoritative: bool,
+    sections: dict[str, list[object]],
+) -> None:
+    reply = ask(port, name, transport, *words.split(), tool=tool)
+    assert (reply.code, "aa" in reply.flags) == (code, is_authoritative)
+    assert {section: sorted(records) for section, records in reply.sections.items()} == {
+        section: sorted(records, key=str) for section, records in sections.items()
+    }
 
 
-def test_alias_answers_every_type(port: int) -> None:
-    assert ask(port, "alias.zone.example", "A").values("ANSWER", "CNAME") == ["text.zone.example."]
+def test_the_nameservers_of_the_apex_bring_their_addresses(port: int) -> None:
+    reply = ask(port, ZONE, "NS")
+    assert reply.values("ANSWER", "NS") == ["ns.elsewhere.example.", "ns1.zone.example."]
+    assert reply.sections["ADDITIONAL"] == [("ns1.zone.example.", 3600, "A", "192.0.2.1")]
 
 
-def test_the_target_of_an_alias_is_in_the_answer(port: int) -> None:
-    reply = ask(port, "alias.zone.example", "TXT")
-    assert reply.values("ANSWER", "TXT") == ['"hello"']
-    assert ask(port, "alias.zone.example", "CNAME").values("ANSWER", "TXT") == []
+def test_a_referral_has_the_glue_of_siblings(port: int) -> None:
+    assert ask(port, "bar.zone.example", "A").values("ADDITIONAL", "A") == ["192.0.2.11"]
+    assert ask(port, "x.cut.wild.zone.example", "TXT").values("AUTHORITY", "NS") == ["ns.outside.example."]
 
 
 @pytest.mark.parametrize("count", [nameserver.ALIASES_MAX, 3 * nameserver.ALIASES_MAX])
@@ -186,88 +178,12 @@ def test_aliases_in_a_circle_end() -> None:
     assert (reply.code, len(reply.values("ANSWER", "CNAME"))) == ("NOERROR", 2)
 
 
-@pytest.mark.parametrize(
-    ("name", "rdtype"),
-    [("x.wild.zone.example", "A"), ("there.wild.zone.example", "TXT"), ("wild.zone.example", "TXT")],
-)
-def test_a_wildcard_adds_no_other_types_and_no_records_to_existing_names(
-    port: int, name: str, rdtype: str
-) -> None:
-    reply = ask(port, name, rdtype)
-    assert reply.code == "NOERROR"
-    assert "ANSWER" not in reply.sections
-    assert reply.values("AUTHORITY", "SOA") == [SOA]
-
-
-def test_wildcard_is_not_for_names_below_an_existing_one(port: int) -> None:
-    assert ask(port, "x.there.wild.zone.example", "TXT").code == "NXDOMAIN"
-
-
-def test_wildcard_is_not_for_names_below_a_delegation(port: int) -> None:
-    reply = ask(port, "x.cut.wild.zone.example", "TXT")
-    assert reply.values("AUTHORITY", "NS") == ["ns.outside.example."]
-    assert "ANSWER" not in reply.sections
-
-
-@pytest.mark.parametrize("name", ["x.deep.foo.zone.example", "text.foo.zone.example", "ns1.foo.zone.example"])
-@pytest.mark.parametrize("rdtype", ["TXT", "A", "DS", "ANY"])
-def test_highest_delegation_wins(port: int, name: str, rdtype: str) -> None:
-    reply = ask(port, name, rdtype, "+notcp")
-    assert "aa" not in reply.flags
-    assert "ANSWER" not in reply.sections
-    assert {owner for owner, _, _, _ in reply.sections["AUTHORITY"]} == {"foo.zone.example."}
-
-
-def test_a_referral_has_the_glue_of_siblings(port: int) -> None:
-    assert ask(port, "bar.zone.example", "A").values("ADDITIONAL", "A") == ["192.0.2.11"]
-
-
-def test_any_gives_one_rrset(port: int) -> None:
-    assert len(ask(port, ZONE, "ANY").sections["ANSWER"]) == 1
-
-
 def test_queries_match_in_any_case_and_answers_keep_the_case(port: int) -> None:
     reply = ask(port, "tExT.ZONE.exaMPLE", "TXT")
     assert ";tExT.ZONE.exaMPLE." in reply.text
     assert reply.values("ANSWER", "TXT") == ['"hello"']
     referral = ask(port, "wWw.fOO.ZONE.exaMPLE", "TXT")
     assert referral.values("ADDITIONAL", "A") == ["192.0.2.11"]
-
-
-@pytest.mark.parametrize(("rdtype", "words"), [("AXFR", "AXFR"), ("IXFR", "IXFR=1")])
-def test_transfer_is_refused(port: int, rdtype: str, words: str) -> None:
-    command = ["dig", "@127.0.0.1", "-p", str(port), "+tries=1", "+time=3", "+tcp", ZONE, words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "Transfer failed" in done.stdout
-    assert "hostmaster" not in done.stdout
-    reply = exchange(port, query_wire(rdtype=rdtype))
-    assert reply is not None
-    assert dns.message.from_wire(reply).rcode() == dns.rcode.REFUSED
-
-
-@pytest.mark.parametrize("transport", ["+tcp", "+notcp"])
-def test_unknown_key_is_badkey(port: int, transport: str) -> None:
-    """RFC 8945, section 5.2.1."""
-    reply = ask(port, ZONE, "SOA", "-y", f"hmac-sha256:key:{'c2Vj' * 11}", transport)
-    assert reply.code == "NOTAUTH"
-    assert ";; TSIG PSEUDOSECTION" in reply.text
-    assert "BADKEY" in reply.text
-
-
-def test_edns_payload(port: int) -> None:
-    assert "version: 0, flags:; udp: 1232" in ask(port, ZONE, "SOA", "+edns=0").text
-    assert "version: 0, flags: do; udp: 1232" in ask(port, ZONE, "SOA", "+dnssec").text
-
-
-def test_required_glue_that_does_not_fit_truncates(port: int) -> None:
-    for words in (("+noedns",), ("+bufsize=512",), ("+bufsize=1232",), ("+bufsize=4096",), ("+bufsize=1",)):
-        reply = ask(port, "many.zone.example", "A", "+notcp", "+ignore", *words)
-        assert "tc" in reply.flags, words
-        assert "AUTHORITY" not in reply.sections
-    whole = ask(port, "many.zone.example", "A", "+notcp", "+bufsize=1232")  # dig asks again over TCP
-    assert "Truncated, retrying in TCP mode" in whole.text
-    assert len(whole.values("ADDITIONAL", "A")) == len(whole.values("ADDITIONAL", "AAAA")) == 16
-    assert "tc" not in whole.flags
 
 
 def test_optional_glue_is_left_out_until_the_answer_fits(port: int) -> None:
@@ -284,9 +200,8 @@ def test_optional_glue_is_left_out_until_the_answer_fits(port: int) -> None:
     "name",
     [r"a\.b.zone.example", r"\000\255.zone.example", r"\"\(\;\@\$.zone.example", r"x\032y.zone.example"],
 )
-@pytest.mark.parametrize("transport", ["+tcp", "+notcp"])
-def test_unusual_octets_in_a_name(port: int, name: str, transport: str) -> None:
-    assert ask(port, name, "A", transport).code == "NXDOMAIN"
+def test_unusual_octets_in_a_name(port: int, name: str) -> None:
+    assert ask(port, name, "A").code == "NXDOMAIN"
 
 
 def test_a_dot_inside_a_label_is_not_a_zone_cut(port: int) -> None:
@@ -353,39 +268,10 @@ def query_wire(name: str = ZONE, rdtype: str = "SOA") -> bytes:
     return dns.message.make_query(name, rdtype, id=4711).to_wire()
 
 
-def test_unreadable_queries_get_formerr_or_nothing(port: int) -> None:
-    good = query_wire()
-    for bad in (good[:-1], good + b"x", good[:12], good[:5] + b"\x02" + good[6:] + good[12:]):
-        reply = exchange(port, bad)
-        assert reply is not None
-        assert reply[:2] == good[:2]
-        assert reply[2] & 0x80
-        assert reply[3] & 0xF == dns.rcode.FORMERR
-    assert exchange(port, good[:11], wait_seconds=0.3) is None
-    assert exchange(port, b"", wait_seconds=0.3) is None
-    assert exchange(port, good + bytes(5000)) is not None
-
-
 @settings(max_examples=300, deadline=None)
 @given(wire=st.binary(max_size=600))
 def test_random_bytes(wire: bytes) -> None:
     check_reply(wire, asyncio.run(_reply(wire)))
-
-
-@pytest.mark.uncovered
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
-def test_queries_with_random_damage(data: st.DataObject) -> None:
-    labels = data.draw(st.lists(st.binary(min_size=1, max_size=63), max_size=3))
-    name = b"".join(bytes([len(label)]) + label for label in labels) + b"\x04zone\x07example\x00"
-    rdtype, rdclass = data.draw(st.tuples(st.integers(0, 65535), st.sampled_from([1, 1, 1, 3, 255])))
-    wire = bytearray(struct.pack("!HHHHHH", 7, 0, 1, 0, 0, 0) + name + struct.pack("!HH", rdtype, rdclass))
-    for place, octet in data.draw(
-        st.lists(st.tuples(st.integers(0, len(wire) - 1), st.integers(0, 255)), max_size=4)
-    ):
-        wire[place] = octet
-    check_reply(bytes(wire), asyncio.run(_reply(bytes(wire))))
 
 
 async def _reply(wire: bytes) -> bytes | None:
@@ -403,19 +289,6 @@ def check_reply(wire: bytes, reply: bytes | None) -> None:
     assert message.id == int.from_bytes(wire[:2], "big")
     assert message.flags & dns.flags.QR
     assert message.rcode() != dns.rcode.SERVFAIL
-
-
-def test_the_server_survives_random_bytes_over_the_network(port: int) -> None:
-    numbers = random.Random(4711)  # noqa: S311 - the same garbage each time
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        for _ in range(500):
-            sender.sendto(numbers.randbytes(numbers.randrange(0, 300)), ("127.0.0.1", port))
-    for _ in range(50):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            connection.sendall(numbers.randbytes(numbers.randrange(0, 300)))
-    # Garbage may still fill the socket's buffer, so that a datagram is lost, as any may be.
-    assert ask(port, ZONE, "SOA", "+tries=5").code == "NOERROR"
-    assert ask(port, ZONE, "SOA", "+tcp").code == "NOERROR"
 
 
 # TCP
@@ -468,7 +341,7 @@ def test_pipelined_queries_are_answered_in_order(port: int) -> None:
                 assert (int.from_bytes(reply[:2], "big"), reply[3] & 0xF) == (number, code)
 
 
-@pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
+@pytest.mark.parametrize("last", [b"\xff\xff", b"\x00\x00", b"\x00\x05hello", b"\x00\x0c\0\0\x80" + bytes(9)])
 def test_queries_before_a_malformed_message_are_answered(port: int, last: bytes) -> None:
     """An impossible length or a response ends the connection.
 
@@ -540,13 +413,6 @@ def test_a_later_query_sees_earlier_changes() -> None:
                 response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
                 assert response.authority[0].rdtype == expected
             records.append(Record("late.zone.example", "NS", 300, "ns.elsewhere.example."))
-
-
-def test_oversized_and_tiny_lengths_close_the_connection(port: int) -> None:
-    for start in (b"\xff\xff", b"\x00\x00", b"\x00\x05hello"):
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            connection.sendall(start)
-            assert closed_by_peer(connection)
 
 
 def closed_by_peer(connection: socket.socket) -> bool:
@@ -684,24 +550,6 @@ def test_start_and_close() -> None:
         await again.close()
 
     asyncio.run(story())
-
-
-def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
-    async def is_released() -> bool:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]
-            with pytest.raises(OSError, match="in use"):
-                await NameServer(reader_of(RECORDS)).start("127.0.0.1", port)
-            with socket.socket() as free:
-                try:
-                    free.bind(("127.0.0.1", port))
-                except OSError:  # still in use, or taken by another process meanwhile
-                    return False
-                return True
-
-    # Another process may take one port, but not five in a row.
-    assert any(asyncio.run(is_released()) for _ in range(5))
 
 
 # A resolver

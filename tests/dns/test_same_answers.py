@@ -31,7 +31,7 @@ from support.plain_name_servers import plain_name_servers
 from support.registry import Registry
 from support.repetitions import share
 
-QUERY_COUNT, TOGETHER = 5000, 50
+QUERY_COUNT, TOGETHER = share(1000, whole=5000), 50
 ZONE = "example.test"
 ADDRESS = "192.0.2.1"
 
@@ -94,7 +94,8 @@ ANSWERS_NOT_COMPARED = {
 class Reply(NamedTuple):
     """What is compared of a reply.
 
-    `answers` are the records of the answer section; None for ANY and a truncated reply.
+    `answers` are the records of the answer section, or the nameservers of a referral; None for
+    ANY and a truncated reply.
     """
 
     rcode: int
@@ -125,9 +126,10 @@ def read_reply(wire: bytes, *, is_any: bool) -> Reply:
     """Return what is compared of a reply."""
     message = dns.message.from_wire(wire, one_rr_per_rrset=True)
     is_compared = not is_any and not message.flags & dns.flags.TC
+    shown = message.answer or [each for each in message.authority if each.rdtype == dns.rdatatype.NS]
     answers = frozenset(
         (rrset.name.to_text().lower(), int(rrset.rdtype), rrset.ttl, rrset[0].to_text().lower())
-        for rrset in message.answer
+        for rrset in shown
     )
     return Reply(wire[3] & 0xF, bool(wire[2] & 0x04), answers if is_compared else None)
 
@@ -220,7 +222,7 @@ def chosen_seed() -> int:
 
 @pytest.mark.uncovered
 @pytest.mark.whole_on_postgresql
-def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
+def test_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, tmp_path: Path) -> None:
     seed = chosen_seed()
     registry.write(zone_store.insert_records, registry.domains[ZONE], RECORDS)
     apex = registry.read(view_zones, [ZONE], (ADDRESS,))[ZONE].apex
@@ -228,7 +230,7 @@ def test_5000_random_queries_are_answered_like_knot_nsd_and_bind(registry: Regis
         different, codes = registry.run(compare(registry, others, seed, RECORDS, QUERY_COUNT))
     assert different == []
     assert codes.keys() == {dns.rcode.NOERROR, dns.rcode.NXDOMAIN, dns.rcode.REFUSED}
-    assert min(codes.values()) > 50
+    assert min(codes.values()) > 10
 
 
 def draw_records(draws: random.Random, fqdn: str, all_names: Sequence[str]) -> tuple[RecordSetInput, ...]:
@@ -264,7 +266,7 @@ PLACES = ("", "www.", "a.b.c.", "else.", "x.dev.", "there.dev.")
 @pytest.mark.whole_on_postgresql
 def test_random_queries_about_records_are_answered_alike(registry: Registry, tmp_path: Path) -> None:
     """A zone of registered names with records, or delegated. Knot, NSD and BIND serve the exported zone."""
-    seed, (name_count, count) = chosen_seed(), share((60, 1000), whole=(300, QUERY_COUNT))
+    seed, (name_count, count) = chosen_seed(), share((60, 500), whole=(300, QUERY_COUNT))
     draws = random.Random(seed)  # noqa: S311 - what is registered, no secret
     zone = "records.test"
     registry.add_domain(zone, records="on")

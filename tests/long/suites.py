@@ -11,14 +11,9 @@ from pathlib import Path
 
 from long.clients.configurations import ANSIBLE, TERRAFORM
 from long.clients.spellings import SPELLINGS
-from long.faults.attacks import ATTACKS_THROUGH_PROXY
-from long.faults.clock import CLOCK
 from long.faults.disk import DISK_FULL, EIO
-from long.faults.files_changed import FILES
-from long.faults.killed_client import KILLED_CLIENT
 from long.faults.old_backup import OLD_BACKUP
 from long.faults.owners import OWNERS
-from long.faults.postgresql_killed import POSTGRESQL_KILLED
 from long.faults.races import PROCESSES, RACES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
@@ -27,13 +22,10 @@ from long.fuzzing.scenario import HOSTILE_INPUT
 from long.health.cost import COST
 from long.health.judges import JUDGED
 from long.health.outages import OUTAGES_OF_THE_REGISTRY
-from long.health.platform_domain import PLATFORM_DOMAIN
-from long.health.proofs import PROOFS
 from long.health.zonemaster import ZONEMASTER
 from long.hosts.failover import PATRONI, PATRONI_PAUSED
 from long.hosts.trials import HOSTS
 from long.machine.soak import MACHINE
-from long.primaries.fence import FENCE
 from long.primaries.kills import KILLS
 from long.primaries.outage import OUTAGE
 from long.records.rules import RECORD_RULES
@@ -42,15 +34,10 @@ from long.scenario import POSTGRESQL, NotPossibleError, Scenario, Trial
 
 SCENARIOS = (
     SIGKILL,
-    KILLED_CLIENT,
     SYNCED,
     DISK_FULL,
     EIO,
-    FILES,
-    POSTGRESQL_KILLED,
     OLD_BACKUP,
-    CLOCK,
-    FENCE,
     COST,
     JUDGED,
     HOSTS,
@@ -61,12 +48,9 @@ SCENARIOS = (
     PATRONI,
     PATRONI_PAUSED,
     OUTAGES_OF_THE_REGISTRY,
-    PLATFORM_DOMAIN,
     PROCESSES,
-    PROOFS,
     RACES,
     RECORD_RULES,
-    ATTACKS_THROUGH_PROXY,
     HOSTILE_INPUT,
     RDAP,
     SPELLINGS,

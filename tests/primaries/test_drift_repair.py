@@ -231,24 +231,8 @@ def test_a_zone_with_delegations_is_adopted(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_checks_during_publishing_find_no_difference(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    url = None
-    if engine == "postgresql":
-        from support.postgresql import fresh_database  # noqa: PLC0415 - only this one needs it
-
-        url = request.getfixturevalue("postgresql_server")
-        with fresh_database(url) as own, watched("knot", tmp_path, monkeypatch, database_url=own) as on:
-            _publish_beside_checks(on, monkeypatch)
-        return
-    with watched("knot", tmp_path, monkeypatch) as on:
-        _publish_beside_checks(on, monkeypatch)
-
-
-def _publish_beside_checks(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, ada = on.service, on.service.add_user()
+def test_checks_during_publishing_find_no_difference(on_knot: ServiceOn) -> None:
+    service, ada = on_knot.service, on_knot.service.add_user()
     differences = []
     for number in range(60):
         name = f"n{number}.{ZONE}"
@@ -258,7 +242,7 @@ def _publish_beside_checks(on: ServiceOn, monkeypatch: pytest.MonkeyPatch) -> No
         if number % 10 == 0:
             shown = service.operator("zone", "check", ZONE)
             differences.append(shown["missing"] + shown["different"] + shown["orphaned"])
-    settle(on)
+    settle(on_knot)
     assert differences == [[]] * 6
     events = service.read(lambda tx: [*tx.connection.exec_driver_sql(
         "SELECT action FROM audit_events WHERE action LIKE 'zone.%%'")])  # fmt: skip

@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import primary_zone
 from sublet.primaries import store as publish_store
-from sublet.primaries.judgement import NOT_APPLIED, PARTIAL, SENTENCES
+from sublet.primaries.judgement import NOT_APPLIED, SENTENCES
 from sublet.primaries.primary import send_update
 from sublet.subdomains import published_owner_store
 from support.name_servers import KINDS, NameServerProcess
@@ -109,22 +109,6 @@ def test_a_zone_that_refuses_everything_gets_few_updates(
         for fqdn in waiting:
             wait_until(lambda of=fqdn: shown(on, ada, of)["provision_error"] == SENTENCES[cause])  # type: ignore[misc]
     healed(on, ada, *waiting)
-
-
-def test_a_server_that_applies_only_a_part(on: ServiceOn, ada: Registrant) -> None:
-    server = on.primary
-    if server.kind != "bind":
-        pytest.skip("a right to so many records of a type is BIND's")
-    with changed(server, (" NS DS A AAAA;", " NS(2) DS A AAAA;")):
-        cut = register(on, ada, nameservers=4)
-        beside = [register(on, ada, nameservers=2) for _ in range(3)]
-        healed(on, ada, *beside)
-        # A BIND that has just started may answer SERVFAIL to the first update, which is retried.
-        wait_until(lambda: shown(on, ada, cut)["provision_error"] == PARTIAL, HEALED_SECONDS)
-        assert shown(on, ada, cut)["status"] == "failed"
-        assert state(on).problem is None
-    healed(on, ada, cut)
-    assert len([record for record in on.records() if record[0] == cut]) == 4
 
 
 def test_a_name_that_was_never_sent_is_not_removed(on: ServiceOn, ada: Registrant) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from sublet.primaries import store as publish_store
 from support.name_servers import KINDS
+from support.repetitions import share
 from support.running_service import DS, Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ZONE, ServiceOn, service_on
@@ -126,7 +127,7 @@ class Walk:
         walker.state = "held"
 
 
-@pytest.fixture(params=[BUILT_IN, *KINDS])
+@pytest.fixture(params=share(("powerdns",), whole=(BUILT_IN, *KINDS)))
 def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     kind: str = request.param
     with service_on(kind, tmp_path_factory.mktemp(kind), publish_wait_ms=0) as on:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from support.name_servers import KINDS
+from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
@@ -31,7 +32,7 @@ SETS = [
 """A set of each type."""
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=share(("powerdns",), whole=KINDS))
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
     with contextlib.ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())

@@ -14,6 +14,7 @@ import pytest
 
 from sublet.dns.types import Secondary
 from support.name_servers import KINDS, NameServerProcess, secondary, validate
+from support.repetitions import share
 from support.running_service import DS
 from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
@@ -37,7 +38,7 @@ WHOLE = {
 FOLLOWING_SECONDS = 60.0
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=share(("bind",), whole=KINDS))
 def all_servers(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[tuple[ServiceOn, list[NameServerProcess]]]:

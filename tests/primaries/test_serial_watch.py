@@ -138,7 +138,7 @@ def test_a_frozen_secondary_is_away_and_its_lag_counts_afterwards(followed: Foll
     assert followed.look()[1].standing == "current"
 
 
-def test_a_stopped_primary_is_away(followed: Followed) -> None:
+def test_a_primary_that_is_stopped_or_missing_in_the_settings_is_away(followed: Followed) -> None:
     followed.first.kill()
     with structlog.testing.capture_logs() as logs:
         first, second = followed.look()
@@ -148,13 +148,11 @@ def test_a_stopped_primary_is_away(followed: Followed) -> None:
     assert [(each["server"], each["standing"]) for each in logs] == [("main", "away")]
     followed.first.start()
     wait_until(lambda: [each.standing for each in followed.look()] == ["current", "current"])
-
-
-def test_a_primary_missing_in_the_settings_is_away(followed: Followed) -> None:
     followed.settings_fault = PrimaryFault("settings", "the settings have no primary 'main'", certain=True)
     first, second = followed.look()
     assert (first.standing, first.cause) == ("away", "settings")
     assert second.standing == "unjudged"
+    _check_causes(followed)
 
 
 def test_a_secondary_is_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
@@ -172,7 +170,9 @@ def test_a_secondary_is_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
     assert followed.look()[1].standing == "current"
 
 
-def test_the_causes_of_an_unknown_serial(followed: Followed) -> None:
+def _check_causes(followed: Followed) -> None:
+    """Check the causes of an unknown serial."""
+
     def cause(address: tuple[str, int], zone: str) -> str:
         with pytest.raises(SerialUnknown) as caught:
             asyncio.run(query_serial(address, zone, timeout_seconds=1))

@@ -12,6 +12,7 @@ from sublet.config import PrimarySettings
 from sublet.primaries import primary_zone
 from support.dns_proxy import DnsProxy, OnAnswer, dns_proxy, framed
 from support.primary_faults import fails_for, healed
+from support.repetitions import share
 from support.running_service import Registrant
 from support.service_on_primary import ServiceOn, service_on
 
@@ -81,19 +82,19 @@ def on(between: DnsProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield found
 
 
-@pytest.mark.parametrize(
-    ("tamper", "cause"),
-    [
-        (stripped, "unsigned"),
-        (updates_stripped, "unsigned"),
-        (flipped, "unsigned"),
-        (said_to_have_failed, "unsigned"),
-        (garbage, "unsigned"),
-        (nothing, "unsigned"),
-        (half, "no_answer"),
-        (hung_up, "no_answer"),
-    ],
-)
+SPOILED = [
+    (updates_stripped, "unsigned"),
+    (hung_up, "no_answer"),
+    (stripped, "unsigned"),
+    (flipped, "unsigned"),
+    (said_to_have_failed, "unsigned"),
+    (garbage, "unsigned"),
+    (nothing, "unsigned"),
+    (half, "no_answer"),
+]
+
+
+@pytest.mark.parametrize(("tamper", "cause"), share(SPOILED[:2], whole=SPOILED))
 def test_a_changed_answer_is_not_accepted(
     on: ServiceOn,
     ada: Registrant,

@@ -1,6 +1,4 @@
-"""`sublet serve` on a damaged SQLite file: it is found in the background, writes are refused, and reads go
-on.
-"""
+"""`sublet serve` on a damaged SQLite file, and on one that is deleted while it runs: writes are refused."""
 
 import sqlite3
 from contextlib import closing
@@ -13,6 +11,8 @@ from support import http_clients
 from support.serve_process import serve_process, wait_until
 from support.service_on_primary import ZONE
 
+FILES_CHANGED = 4
+"""The exit code."""
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 
 
@@ -44,6 +44,22 @@ def test_damage_is_found_in_the_background_and_the_operator_is_asked_to_restore_
         assert "restore a backup" in refused.json()["message"]
         assert service.call(who, "GET", "/subdomains").status_code == 200
         assert serving.stop() == 0
+
+
+def test_the_service_ends_after_its_file_was_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "registry.db"
+    with serve_process(f"sqlite:///{path}", tmp_path) as serving:
+        service = serving.service
+        service.add_domain()
+        who = service.add_user()
+        serving.start()
+        service.register(who, f"before.{ZONE}")
+        path.unlink()
+        refused = service.call(who, "POST", "/subdomains", {"fqdn": f"after.{ZONE}"})
+        assert refused.status_code == 503, refused.text
+        ready = http_clients.get(service.base_url.removesuffix("/api/v1") + "/readyz", timeout=10)
+        assert (ready.status_code, "sublet restore" in ready.json()["reason"]) == (503, True)
+        assert serving.wait() == FILES_CHANGED
 
 
 def _spoil(path: Path, table: str) -> None:

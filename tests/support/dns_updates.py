@@ -57,10 +57,6 @@ def accepted(server: NameServerProcess, build: Build) -> None:
     assert send(server, build, key=server.key) == Outcome("NOERROR", "NOERROR", is_signed=True)
 
 
-def is_accepted(server: NameServerProcess, build: Build) -> bool:
-    return send(server, build, key=server.key).rcode == "NOERROR"
-
-
 def delegate(label: str) -> Build:
     """Return a function that adds a delegation with every type of record."""
 

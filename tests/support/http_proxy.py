@@ -1,6 +1,4 @@
-"""A proxy in front of the service that delays, cuts, loses or repeats answers, and answers 429 during an
-overload.
-"""
+"""A proxy in front of the service that delays, cuts, loses or repeats answers."""
 
 import random
 import socket
@@ -25,12 +23,6 @@ LATE_SECONDS = 0.2
 BAD_GATEWAY = (
     b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\ncontent-length: 13\r\n\r\n<h1>502</h1>\r\n"
 )
-_BUSY = b'{"ok":false,"error":"rate_limited","message":"Wait.","errors":[],"details":{},"request_id":"proxy"}'
-BUSY = (
-    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    + f"content-length: {len(_BUSY)}\r\n\r\n".encode()
-    + _BUSY
-)
 
 
 @dataclass
@@ -41,8 +33,6 @@ class HttpProxy:
     listening: socket.socket
     draws: random.Random
     fates: tuple[str, ...] = FATES
-    storm_until: float = 0.0
-    """The instant until which every request gets 429 with `Retry-After: 1`."""
     drawn: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
 
@@ -68,10 +58,6 @@ class HttpProxy:
 
     def _answer(self, connection: socket.socket, request: bytes) -> bool:
         """Answer a request by its fate. Return False if that ends the connection."""
-        if time.monotonic() < self.storm_until:
-            self.done["storm"] += 1
-            connection.sendall(BUSY)
-            return True
         fate = self._draw()
         self.done[fate] += 1
         if fate == "cut before":

@@ -21,17 +21,13 @@ from sqlalchemy import event
 from sublet.cli.main import main
 from sublet.db import Tx, sqlite
 from sublet.db.connect import ConnectionSettings
-from sublet.db.file_watch import FileWatch
 from sublet.dns.types import Primary
 from sublet.mail import mailer, smtp
-from sublet.operations.idempotency import write_once
 from sublet.primaries import primary_zone, publisher
 from sublet.primaries.primary import PrimaryFault, connection, keyring, send_update
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publisher_transactions import Batch, Result, record_publication
 from sublet.subdomains import api, published_owner_store
-from sublet.subdomains.sweep import runner
-from sublet.subdomains.sweep.sweep import sweep
 
 _passed = count(1)
 
@@ -62,13 +58,6 @@ def _dying_after(fn: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return run
-
-
-async def _commit_and_die(*args: Any, **kwargs: Any) -> Any:
-    """Run a request's verb, and die before the answer."""
-    done = await write_once(*args, **kwargs)
-    _die()
-    return done
 
 
 async def _send_and_die(primary: Primary, message: UpdateMessage, *, timeout_seconds: float) -> None:
@@ -106,8 +95,6 @@ def _replace(module: ModuleType | type, name: str, wrap: Callable[..., Any]) -> 
 def _arm(point: str) -> None:
     if point == "before_commit":  # registered, not committed
         _replace(api, "register", _dying_after)
-    elif point == "not_answered":  # registered and committed, not answered
-        _replace(api, "write_once", lambda _: _commit_and_die)
     elif point == "committed":  # registered and committed, nothing begun
         _replace(publisher, "begin_publication", _dying_before)
     elif point == "written_ahead":  # A is committed, the zone is unchanged
@@ -124,33 +111,12 @@ def _arm(point: str) -> None:
         _replace(primary_zone, "settle_fence", _dying_after)
     elif point == "probed":  # an update without a name was applied, nothing is recorded
         _replace(PrimaryZone, "change", lambda _: _send_probe_and_die)
-    elif point.startswith("sweep:"):  # after this many statements of the sweep
-        _count_down(int(point.removeprefix("sweep:")))
     elif point == "mail_claimed":  # a mail is claimed, nothing sent
         _replace(smtp, "_connect", _dying_before)
     elif point == "mail_taken":  # the mail server took it, nothing is recorded
         _replace(mailer, "record_delivery", _dying_before)
     elif point:
         raise ValueError(point)
-
-
-def _count_down(statements: int) -> None:
-    left = statements
-
-    def watched(tx: Tx, *args: Any) -> Any:
-        def count(*_: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        event.listen(tx.connection, "after_cursor_execute", count)
-        try:
-            return sweep(tx, *args)
-        finally:
-            event.remove(tx.connection, "after_cursor_execute", count)
-
-    _replace(runner, "sweep", lambda _: watched)
 
 
 def _without_write_ahead() -> None:
@@ -222,17 +188,11 @@ def _answering_early() -> None:
     _replace(sqlite, "sqlite_engine", open_sqlite)
 
 
-def _without_file_watch() -> None:
-    """Acknowledge what is written into files that were changed."""
-    _replace(FileWatch, "check", lambda _: lambda _watch: None)
-
-
 TWINS = {
     "": lambda: None,
     "no_write_ahead": _without_write_ahead,
     "no_syncs": _without_syncs,
     "early_answers": _answering_early,
-    "no_file_watch": _without_file_watch,
 }
 TWINS[os.environ.get("BROKEN", "")]()
 _arm(os.environ.get("KILL_AT", ""))

@@ -7,7 +7,6 @@ platform domain example.test must exist. `RACES` and `PROCESSES` run the checks 
 import asyncio
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,6 @@ ROUNDS = share(1, whole=3)
 COUNT = 100
 PROCESS_COUNT = 3
 TRIES = 5
-WINDOW_SECONDS = 60
 PRICE_CREDITS = 10
 PAID = {"registration_mode": "plus", "confirm": True}
 OPERATOR = Actor(kind="operator", name="olga")
@@ -355,38 +353,6 @@ def check_writers_take_turns(service: RunningService) -> None:
     assert done.is_set()
     assert _balance(service, ada) == 13
     assert service.doctor() == []
-
-
-def limit_holds(services: Services, who: Registrant, limit: int) -> None:
-    """Send changing requests of a token to all processes in turn: the limit is
-    accepted, and none beyond it.
-    """
-    statuses = [
-        services[number % len(services)].call(who, "POST", "/subdomains", {}).status_code
-        for number in range(limit + 2 * len(services))
-    ]
-    assert statuses == [*[422] * limit, *[429] * 2 * len(services)], statuses
-    began = time.monotonic()
-    answers = [service.call(who, "POST", "/subdomains", {}) for service in services]
-    took = time.monotonic() - began
-    for answer in answers:
-        assert answer.headers["ratelimit"].startswith('"write";r=0;t='), answer.headers
-        assert 1 <= int(answer.headers["retry-after"]) <= WINDOW_SECONDS
-    ends = [int(answer.headers["retry-after"]) for answer in answers]
-    assert max(ends) - min(ends) <= 1 + took, ends
-
-
-def failures_are_counted(services: Services, who: Registrant, limit: int) -> None:
-    """Send bad tokens to all processes in turn: up to the limit they get 401, then 429; a good token is still
-    accepted.
-    """
-    guess = who.token[:-1] + ("a" if who.token[-1] != "a" else "b")
-    statuses = [
-        services[number % len(services)].call(guess, "GET", "/me").status_code
-        for number in range(limit + len(services))
-    ]
-    assert statuses == [*[401] * limit, *[429] * len(services)], statuses
-    assert [service.call(who, "GET", "/me").status_code for service in services] == [200] * len(services)
 
 
 @contextmanager

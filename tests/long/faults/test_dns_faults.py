@@ -7,7 +7,7 @@ import pytest
 from sublet.primaries.store import count_waiting
 from support.crash_checks import HOST, NAME
 from support.publisher_outage import service_with_outage
-from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.running_service import Registrant, RunningService, registry_address
 from support.serve_process import wait_until
 
 pytestmark = pytest.mark.slow
@@ -17,38 +17,6 @@ NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 
 def _shown(service: RunningService, who: Registrant, fqdn: str) -> dict[str, object]:
     return dict(service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
-
-
-def test_an_unreachable_name_server_delays_publication_but_refuses_no_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=0) as outage:
-        service = outage.service
-        ada = service.add_user()
-        outage.down()
-        names = [f"n{number}.example.test" for number in range(20)]
-        for name in names:
-            service.register(ada, name, nameservers=NAMESERVERS)
-        wait_until(lambda: all(_shown(service, ada, name)["status"] == "failed" for name in names))
-        failed = service.call(ada, "GET", "/subdomains?status=failed").json()["subdomains"]
-        assert len(failed) == 20
-        assert all(each["provision_error"] for each in failed)
-        retried = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
-        assert retried.status_code == 200  # tries now; still down
-        wait_until(lambda: _shown(service, ada, names[0])["status"] == "failed")
-        outage.up()
-        retried = service.call(ada, "POST", f"/subdomains/{names[0]}/retry").json()
-        if retried["subdomain"]["status"] != "active":  # the answer waits only a moment
-            wait_until(lambda: _shown(service, ada, names[0])["status"] == "active")
-        again = service.call(ada, "POST", f"/subdomains/{names[0]}/retry")
-        assert (again.status_code, again.json()["error"]) == (409, "retry_not_available")
-        # The other names follow within their back-off.
-        wait_until(lambda: service.read(count_waiting) == {})
-        assert outage.on.records() == {(name, "NS", f"{host}.") for name in names for host in NAMESERVERS}
-        shown = [_shown(service, ada, name) for name in names]
-        assert {each["status"] for each in shown} == {"active"}
-        assert {each["provision_error"] for each in shown} == {None}
-        wait_until(lambda: service.doctor() == [])
 
 
 def test_new_glue_does_not_overwrite_foreign_records_below_the_name(
@@ -69,28 +37,3 @@ def test_new_glue_does_not_overwrite_foreign_records_below_the_name(
         service.call(ada, "DELETE", f"/subdomains/{NAME}")
         wait_until(lambda: service.read(count_waiting) == {})
         assert outage.on.records() == {by_hand}
-
-
-def test_a_name_in_an_adopted_zone_is_taken(tmp_path: Path) -> None:
-    with running_service(registry_address(tmp_path)) as service:
-        zone_file = tmp_path / "adopted.zone"
-        zone_file.write_text(
-            "$TTL 300\n"
-            "@ IN SOA ns1.adopted.test. hostmaster.adopted.test. 7 3600 600 604800 300\n"
-            "@ IN NS ns1.adopted.test.\n"
-            "ns1 IN A 8.8.4.4\n"
-            "shop IN NS ns1.old.example.\n"
-            "deep.under IN TXT here\n"
-        )
-        service.operator("domain", "add", "adopted.test", "--zone-file", str(zone_file))
-        ada = service.add_user()
-        for name in ("shop.adopted.test", "under.adopted.test"):
-            answer = service.call(ada, "POST", "/subdomains", {"fqdn": name, "nameservers": NAMESERVERS})
-            assert (answer.status_code, answer.json()["error"]) == (409, "subdomain_unavailable"), name
-            assert answer.json()["details"] == {"reason": "taken", "owned": False}
-        assert service.delegation("shop.adopted.test") == {"ns1.old.example"}
-        added = service.register(ada, "free.adopted.test", nameservers=NAMESERVERS)
-        assert (added["subdomain"]["status"], added["provisioning"]["status"]) == ("active", "published")
-        assert service.delegation("free.adopted.test") == set(NAMESERVERS)
-        assert service.delegation("shop.adopted.test") == {"ns1.old.example"}
-        assert service.doctor() == []

@@ -48,22 +48,6 @@ def test_a_committed_name_is_published_after_the_restart(url: str, tmp_path: Pat
         wait_until(lambda: on.service.doctor() == [])
 
 
-@pytest.mark.whole
-def test_a_committed_name_without_an_answer_is_served_after_the_restart(url: str, tmp_path: Path) -> None:
-    with serve_process(url, tmp_path) as serving:
-        service = serving.service
-        service.add_domain()
-        ada = service.add_user(credit_count=10)
-        serving.start("not_answered")
-        _lose_the_answer(service, ada, serving)
-        serving.start()
-        assert {rdata for _, _, rdata in standing(service)} == RDATA
-        assert service.delegation(NAME) == {"ns1.provider.example", HOST}
-        assert "8.8.4.4" in service.dig(NAME)
-        _check_charged_once(service, ada)
-        assert service.doctor() == []
-
-
 def _lose_the_answer(service: RunningService, who: Registrant, serving: ServeProcess) -> None:
     """Send a registration to a process that dies before it answers."""
     with pytest.raises(httpx.TransportError):

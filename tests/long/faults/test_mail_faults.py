@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sublet.config import SettingsError
 from sublet.doctor.running import check_mail
 from sublet.mail import store
 from sublet.mail.model import Mail
@@ -71,21 +70,6 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
         (told,) = {each["Subject"] for each in mailbox.messages()}
         assert told == "Re: [T-000001] Slow answers"
         assert "It is mended." in text_of(mailbox.messages()[0])
-
-
-def test_an_unreadable_password_is_reported_at_the_start(tmp_path: Path) -> None:
-    with (
-        pytest.raises(SettingsError, match=r"^smtp_password_file: can't be read: No such file"),
-        running_service(
-            registry_address(tmp_path),
-            mail_transport="smtp",
-            mail_from="names@example.net",
-            smtp_host="127.0.0.1",
-            smtp_username="ada",
-            smtp_password_file=str(tmp_path / "missing"),
-        ),
-    ):
-        pass
 
 
 def test_a_stopped_mail_server_stops_only_mail(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from long.faults.disk import DISK_FULL, EIO
-from long.faults.files_changed import CHANGES, FILES
 from long.faults.sigkill import SIGKILL
 from long.faults.syncs import SYNCED
 from long.scenario import POSTGRESQL, SQLITE, NotPossibleError, Scenario, Trial
@@ -35,22 +34,14 @@ def test_no_answer_precedes_its_sync(database: str, tmp_path: Path) -> None:
     run(SYNCED, tmp_path, database, 50)
 
 
+@pytest.mark.whole
 def test_a_full_disk(tmp_path: Path) -> None:
     run(DISK_FULL, tmp_path, SQLITE, 1)
 
 
+@pytest.mark.whole
 def test_a_failing_disk(tmp_path: Path) -> None:
     run(EIO, tmp_path, SQLITE, 1)
-
-
-def test_changed_database_files_are_detected(tmp_path: Path) -> None:
-    run(FILES, tmp_path, SQLITE, share(2, whole=len(CHANGES)))
-
-
-@pytest.mark.whole
-def test_a_write_into_a_deleted_file_is_caught(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="acknowledged after the change"):
-        run(FILES, tmp_path, SQLITE, 1, broken="no_file_watch")
 
 
 @pytest.mark.whole

@@ -4,7 +4,7 @@ doesn't write to it.
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from sublet.db import Tx
-from sublet.dns.types import Primary
 from sublet.primaries import publisher
 from sublet.primaries.primary_zone import PrimaryZone, ReadBack
 from sublet.primaries.publisher_transactions import Batch
@@ -31,7 +30,6 @@ from support.two_publishers import Worker, two_publishers, until, until_publishe
 
 pytestmark = pytest.mark.slow
 
-ZONES = tuple(f"zone{number}.test" for number in range(4))
 NAMES = 12
 NS = ("ns1.provider.example",)
 SHOP = "shop.example.test"
@@ -45,63 +43,27 @@ def shared(database_url: str) -> Iterator[tuple[Registry, str]]:
         yield registry, database_url
 
 
-def _register_all(registry: Registry, zones: tuple[str, ...]) -> None:
-    for zone in zones:
-        for number in range(NAMES):
-            registry.register(f"n{number}.{zone}", "eve", nameservers=NS)
-
-
-async def _work(registry: Registry, one: Worker, other: Worker) -> None:
-    """Start both, and wait until every name is published and counted by its publisher."""
-    one.start()
-    other.start()
-    await until_published(registry.db)
-    # A publisher counts a batch after the commit that records it, which `until_published` may see first.
-    await until(lambda: not _is_at_work(one) and not _is_at_work(other))
-
-
 def _is_at_work(worker: Worker) -> bool:
     return any(each.is_running for each in worker.publisher._work.values())
 
 
-def test_each_name_is_published_once(shared: tuple[Registry, str], tmp_path: Path) -> None:
-    registry, url = shared
-    for number, zone in enumerate(ZONES):
-        registry.add_domain(zone, primary=f"knot{number}")
-    _register_all(registry, ZONES)
-
-    async def run(primaries: dict[str, Primary]) -> tuple[Worker, Worker]:
-        async with two_publishers(registry, url, primaries, batch_max=3) as (one, other):
-            await _work(registry, one, other)
-            return one, other
-
-    with ExitStack() as stack:
-        primaries = {}
-        for number, zone in enumerate(ZONES):
-            server = stack.enter_context(primary("knot", tmp_path / zone, zone))
-            primaries[f"knot{number}"] = server.as_primary(f"knot{number}")
-        workers = registry.run(run(primaries))
-    names = [worker.publisher.outcomes["published"] for worker in workers]
-    assert sum(names) == len(ZONES) * NAMES, "each name was published once, by one of them"
-    assert all(worker.publisher.outcomes["failed"] == worker.stale == 0 for worker in workers)
-    assert registry.doctor() == []
-
-
-@pytest.mark.parametrize("kind", ["knot", "bind"])
+@pytest.mark.whole_on_postgresql
 def test_a_zone_on_a_primary_has_one_publisher_at_a_time(
-    kind: str, shared: tuple[Registry, str], tmp_path: Path
+    shared: tuple[Registry, str], tmp_path: Path
 ) -> None:
     registry, url = shared
-    zone = "zone0.test"
-    with primary(kind, tmp_path / kind, zone) as server:
+    zone = "zone.test"
+    with primary("knot", tmp_path / "knot", zone) as server:
         first = server.records()
         registry.add_domain(zone, primary="main")
-        _register_all(registry, (zone,))
+        for number in range(NAMES):
+            registry.register(f"n{number}.{zone}", "eve", nameservers=NS)
 
         async def run() -> tuple[Worker, Worker]:
             primaries = {"main": server.as_primary("main")}
             async with two_publishers(registry, url, primaries, batch_max=3) as (one, other):
-                await _work(registry, one, other)
+                one.start()
+                other.start()
                 for wave in range(5):
                     for number in range(NAMES):
                         command = UpdateNameservers((f"ns{wave}.other.example",))
@@ -120,13 +82,14 @@ def test_a_zone_on_a_primary_has_one_publisher_at_a_time(
     assert registry.doctor() == []
 
 
+@pytest.mark.whole
 def test_two_publishers_without_leases_fail_the_test(
     shared: tuple[Registry, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin: every request for a lease is granted, and its loss isn't noticed."""
     _without_leases(monkeypatch)
     with pytest.raises(AssertionError):
-        test_a_zone_on_a_primary_has_one_publisher_at_a_time("knot", shared, tmp_path)
+        test_a_zone_on_a_primary_has_one_publisher_at_a_time(shared, tmp_path)
 
 
 def _without_leases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +201,7 @@ def _published(tx: Tx) -> list[object]:
     return [tuple(row) for query in queries for row in tx.connection.execute(query)]
 
 
+@pytest.mark.whole_on_postgresql
 def test_a_publisher_without_the_lease_records_nothing(shop: Shop) -> None:
     shop.registry.run(_late_failure(shop))
 

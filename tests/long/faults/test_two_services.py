@@ -158,21 +158,6 @@ def test_a_paused_service_overwrites_nothing_afterwards(url: str, tmp_path: Path
         assert two.first.stop() == two.second.stop() == 0
 
 
-@pytest.mark.whole
-def test_the_zones_of_a_killed_service_are_taken_over(url: str, tmp_path: Path) -> None:
-    with two_services(url, tmp_path, "applied", "SIGKILL") as two:
-        assert {each["role"] for each in two.processes().values()} == {"serve"}
-        assert len(two.processes()) == 2
-        _first_gets_it(two)
-        assert two.first.wait() == -signal.SIGKILL
-        two.put("ns1.new.example")
-        wait_until(two.is_settled)
-        assert two.on.records() == {(NAME, "NS", "ns1.new.example.")}
-        wait_until(lambda: not two.processes()[two.pid()]["there"], 60)
-        assert two.second.service.doctor() == []
-        assert two.second.stop() == 0
-
-
 def test_a_stopping_service_releases_its_leases_at_once(url: str, tmp_path: Path) -> None:
     with two_services(url, tmp_path, "", "SIGKILL") as two:
         second = two.second.process

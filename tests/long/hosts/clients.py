@@ -82,18 +82,12 @@ class Traffic:
 
 @dataclass(slots=True)
 class Client:
-    """A client with a connection to every API process; it uses them in turn, and the next one if one fails.
-
-    Broken twins: without `repeats` it never repeats a request; without `keeps_key` it repeats under another
-    key.
-    """
+    """A client with a connection to every API process, which it uses in turn; the next one if one fails."""
 
     number: int
     account: Account
     base_urls: Sequence[str]
     traffic: Traffic
-    repeats: bool = True
-    keeps_key: bool = True
     modes: Sequence[str] = ("free", "free", "plus")
     """The modes of registration; each is as frequent as it is listed."""
     looks: bool = True
@@ -210,7 +204,7 @@ class Client:
         while time.monotonic() < ends:
             headers = {"authorization": f"Bearer {self.account.who.token}"}
             if method != "GET":
-                headers["idempotency-key"] = key if self.keeps_key else uuid.uuid4().hex
+                headers["idempotency-key"] = key
             url, sent = self._next_url() + path, time.monotonic()
             try:
                 answer = await http.request(
@@ -225,8 +219,6 @@ class Client:
                 met["lost"] += 1
                 self.traffic.lost.append(f"{method} {url} after {time.monotonic() - sent:.1f} s: {error!r}")
                 tries.append(type(error).__name__)
-                if not self.repeats and method != "GET":
-                    raise NotAnsweredError(f"{method} {path}") from error
                 continue
             if answer.status_code == expected:
                 if answer.is_success and method != "GET":
@@ -262,8 +254,6 @@ class HostsLoad:
     accounts: Sequence[Account]
     clients_each: int = 2
     pause_seconds: float = 0.03
-    repeats: bool = True
-    keeps_key: bool = True
     modes: Sequence[str] = ("free", "free", "plus")
     looks: bool = True
     seed: int = 1
@@ -294,8 +284,6 @@ class HostsLoad:
                     account,
                     self.base_urls,
                     self.traffic,
-                    repeats=self.repeats,
-                    keeps_key=self.keeps_key,
                     modes=self.modes,
                     looks=self.looks,
                     _turn=number,

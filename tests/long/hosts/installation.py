@@ -167,7 +167,7 @@ def _answers(url: str) -> bool:
 
 
 @contextmanager
-def installation(folder: Path, *, synchronous: bool = True, **options: Any) -> Iterator[Installation]:
+def installation(folder: Path, **options: Any) -> Iterator[Installation]:
     """An installation that runs, over PostgreSQL with its standby, and Knot with `example.test`; `options` of
     `installation_over`.
 
@@ -175,7 +175,7 @@ def installation(folder: Path, *, synchronous: bool = True, **options: Any) -> I
     """
     with (
         primary("knot", folder / "k", ZONE) as knot,
-        postgresql_pair(_made(folder / "p"), synchronous=synchronous) as pair,
+        postgresql_pair(_made(folder / "p")) as pair,
         installation_over(folder, pair, knot, **options) as running,
     ):
         yield running

@@ -26,15 +26,11 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class PostgresqlPair:
-    """A primary and its standby; `take_over` swaps them.
-
-    `synchronous` False is a broken twin: the primary acknowledges commits that the standby may not have.
-    """
+    """A primary and its standby; `take_over` swaps them."""
 
     primary: PostgresqlServer
     standby: PostgresqlServer
     database: str = "registry"
-    synchronous: bool = True
 
     @property
     def address(self) -> str:
@@ -58,10 +54,9 @@ class PostgresqlPair:
         self.standby.run("pg_basebackup", "-D", str(self.standby.data), "-d", source, *slot)
         self.standby.start()
         self.wait_for_standby()
-        if self.synchronous:
-            self.primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY_NAME}'")
-            self.primary.ask("SELECT pg_reload_conf()")
-            wait_until(lambda: self._standbys("sync_state = 'sync'") == 1, READY_SECONDS)
+        self.primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBY_NAME}'")
+        self.primary.ask("SELECT pg_reload_conf()")
+        wait_until(lambda: self._standbys("sync_state = 'sync'") == 1, READY_SECONDS)
 
     def deadlocks(self) -> list[str]:
         """Return the deadlocks in the servers' logs; each costs its transactions a second."""
@@ -85,10 +80,10 @@ class PostgresqlPair:
 
 
 @contextmanager
-def postgresql_pair(folder: Path, *, synchronous: bool = True) -> Iterator[PostgresqlPair]:
+def postgresql_pair(folder: Path) -> Iterator[PostgresqlPair]:
     """Run a primary with an empty registry and a standby that follows it."""
     servers = [PostgresqlServer(folder / name, free_port(), _SETTINGS) for name in ("first", "second")]
-    pair = PostgresqlPair(servers[0], servers[1], synchronous=synchronous)
+    pair = PostgresqlPair(servers[0], servers[1])
     try:
         pair.begin()
         yield pair

@@ -188,19 +188,14 @@ def _kill_standby(trial: Loaded) -> None:
 def _kill_both(trial: Loaded) -> None:
     """The standby dies, then the primary; the standby is all that is left.
 
-    Nothing may have been acknowledged without the standby. The broken twin, which doesn't wait for its
-    standby, does that.
+    Nothing may have been acknowledged without the standby.
     """
     pair = trial.running.pair
     pair.standby.kill()
-    if pair.synchronous:
-        before = trial.acknowledged + len(
-            trial.load.clients
-        )  # requests under way may just have been committed
-        time.sleep(GIVEN_UP_SECONDS)
-        assert trial.acknowledged <= before, "acknowledged without the standby"
-    else:
-        trial.wait_for_acknowledgements()
+    # Requests under way may just have been committed.
+    before = trial.acknowledged + len(trial.load.clients)
+    time.sleep(GIVEN_UP_SECONDS)
+    assert trial.acknowledged <= before, "acknowledged without the standby"
     pair.primary.kill()
     pair.standby.start()
     pair.take_over()
@@ -272,16 +267,13 @@ def _is_replaced(part: Part, before: Sequence[int]) -> bool:
     return len(now) == len(before) and not set(now) & set(before)
 
 
-def answers_lost_after_commit(folder: Path, **options: Any) -> None:
-    """Kill the only API process while clients wait for answers of committed requests, because Knot hangs.
-
-    With `keeps_key` False, the clients are the broken twin that repeats under another key.
-    """
+def answers_lost_after_commit(folder: Path) -> None:
+    """Kill the only API process while clients wait for answers of committed requests, because Knot hangs."""
     with (
         installation(
             folder, apis=1, children=1, workers=1, settings={"SUBLET_PUBLISH_WAIT_MS": "5000"}
         ) as running,
-        under_load(running, **options) as trial,
+        under_load(running) as trial,
     ):
         trial.wait_for_acknowledgements()
         running.on.primary.freeze()

@@ -335,33 +335,6 @@ class _Moves(RuleBasedStateMachine):
     ) -> None:
         self._named("set_auto_renew", owner, pick, how, ceiling=ceiling, may_spend=may_spend)
 
-    # Tickets
-
-    @move(3, owner=OWNER, pick=PICKS, subject=st.sampled_from(("Help", "Help", None)), how=HOWS)
-    def open_ticket(self, owner: str | None, pick: int, subject: str | None, how: How) -> None:
-        what, name = self._pick(pick)
-        who = owner or (name.who if name else "ben")
-        self.request("open_ticket", who, how, subject=subject, what=what if pick % 3 else None)
-
-    @move(
-        3,
-        who=OWNER,
-        number=st.integers(0, 6),
-        by=st.sampled_from(("reply", "reply", "staff_reply", "close_ticket")),
-        message=st.sampled_from(("Thanks", "Thanks", "")),
-        how=HOWS,
-    )
-    def answer_ticket(self, who: str | None, number: int, by: str, message: str, how: How) -> None:
-        tickets = self.model.tickets
-        ticket = len(tickets) - number % len(tickets) if tickets and number < 6 else 999
-        args: dict[str, Any] = (
-            {"ticket": ticket} if by == "close_ticket" else {"ticket": ticket, "message": message}
-        )
-        if by == "reply":
-            self.request(by, who or (tickets[ticket - 1].who if ticket != 999 else "ann"), how, **args)
-        else:
-            self.send(by, None, how, **args)
-
     # Time, crashes, publishing
 
     @move(6, by=LAPSES)

@@ -23,7 +23,6 @@ from long.machine.world import (
     Person,
     Place,
     Refused,
-    Ticket,
     Wish,
     coupons_at_first,
     people_at_first,
@@ -55,7 +54,6 @@ class Model:
             for who, person in self.people.items()
             if person.balance
         ]
-        self.tickets: list[Ticket] = []
         self.references: set[str] = set()
         self.audit: Counter[str] = Counter()
         self.remembered: dict[tuple[str, str], tuple[object, Any, datetime]] = {}

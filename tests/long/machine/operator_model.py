@@ -5,7 +5,7 @@ docs/spec-choices.md).
 from typing import Any
 
 from long.machine.model import Model
-from long.machine.world import DAY, Coupon, Effect, Listed, Name, Offer, Refused, Ticket
+from long.machine.world import DAY, Coupon, Effect, Listed, Name, Offer, Refused
 
 _DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
 
@@ -307,53 +307,6 @@ class OperatorModel(Model):
 
         return effect
 
-    def open_ticket(self, who: str, *, subject: str | None, what: str | None) -> Effect:
-        """POST /support/tickets: also for suspended users, and about own names, also in the trash."""
-        about = [each for each in self._meant(who, what) if not each.trashed_at or self.restorable(each)]
-        if not subject or (what is not None and not about):
-            raise Refused("validation_failed")
-
-        def effect() -> Any:
-            self.tickets.append(Ticket(who))
-            self.audit["ticket.open"] += 1
-            return len(self.tickets), 0
-
-        return effect
-
-    def reply(self, who: str, *, ticket: int, message: str) -> Effect:
-        """POST …/reply."""
-        self._acting(who)
-        if not 1 <= ticket <= len(self.tickets) or self.tickets[ticket - 1].who != who:
-            raise Refused("ticket_not_found")
-        return self._message(ticket, message, "open", "ticket.reply")
-
-    def staff_reply(self, *, ticket: int, message: str) -> Effect:
-        """The operator's reply."""
-        if not 1 <= ticket <= len(self.tickets):
-            raise Refused("ticket_not_found")
-        return self._message(ticket, message, "answered", "ticket.staff_reply")
-
-    def close_ticket(self, *, ticket: int) -> Effect:
-        """The operator closes a ticket, which is final."""
-        if not 1 <= ticket <= len(self.tickets):
-            raise Refused("ticket_not_found")
-        return self._message(ticket, "closed", "closed", "ticket.close")
-
-    def _message(self, number: int, message: str, status: str, action: str) -> Effect:
-        ticket = self.tickets[number - 1]
-        if ticket.status == "closed":
-            raise Refused("ticket_closed")
-        if not message:
-            raise Refused("validation_failed")
-
-        def effect() -> Any:
-            ticket.status = status
-            ticket.messages += 1
-            self.audit[action] += 1
-            return number, 0
-
-        return effect
-
     # Publishing
 
     def due_for_publishing(self, domain: str) -> list[Name]:
@@ -385,13 +338,6 @@ class OperatorModel(Model):
         if counts and attempts == 0:
             self.audit["subdomain.publish_failed"] += 1
         return counts
-
-    def is_stale(self, number: int, generation: int) -> bool:
-        """Whether a change prepared for this generation may no longer be made: something newer is wanted, or
-        it is done.
-        """
-        name = self.names[number - 1]
-        return not self.waits(name) or name.generation != generation
 
     # What must be wrong at this instant, for the doctor to tell
 

@@ -30,10 +30,6 @@ from sublet.subdomains.restore import operator_restore, restore
 from sublet.subdomains.retry import retry
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.tickets.model import TicketRequest
-from sublet.tickets.open_ticket import open_ticket
-from sublet.tickets.reply import reply
-from sublet.tickets.staff import close, staff_reply
 
 Call = Callable[[Tx, Actor, dict[str, int], dict[str, Any]], Any]
 """Runs a verb, with the transaction, the actor, the ids of users and platform domains by name, and the
@@ -138,14 +134,6 @@ CALLS: dict[str, Call] = {
     "restore": lambda tx, actor, _, args: restore(
         tx, actor, args["what"], _payable(args["pay"]), free_quota=FREE_QUOTA
     ),
-    "open_ticket": lambda tx, actor, _, args: open_ticket(
-        tx, actor, TicketRequest(args["subject"], "Please look.", subdomain=args["what"])
-    ),
-    "reply": lambda tx, actor, _, args: reply(tx, actor, str(args["ticket"]), args["message"]),
-    "staff_reply": lambda tx, actor, _, args: staff_reply(
-        tx, actor, f"T-{args['ticket']:06}", args["message"], "Olga"
-    ),
-    "close_ticket": lambda tx, actor, _, args: close(tx, actor, str(args["ticket"])),
     "grant_credits": lambda tx, actor, ids, args: grant_credits(
         tx, actor, str(ids[args["to"]]), args["credit_count"], "test"
     ),

@@ -150,15 +150,6 @@ class Name:
         return f"{self.label}.{self.domain}"
 
 
-@dataclass
-class Ticket:
-    """A ticket; its id is its place in the list, from 1."""
-
-    who: str
-    status: str = "open"
-    messages: int = 1
-
-
 FREE_QUOTA = 2
 """The quota of users without a quota of their own."""
 

@@ -269,20 +269,7 @@ def _again(
             values[name] = _NUMBER.sub(
                 lambda found: f'"{found[1]}_id": {int(found[2]) + again * last[f"{found[1]}s"]}', renamed
             )
-    for column in table.columns:
-        number = values[column.name]
-        target = next((each.column.table.name for each in column.foreign_keys), None)
-        target = table.name if column.name == "id" else target
-        if target == "ledger_accounts" and number is not None and number <= house:
-            continue
-        if number is not None and target in last:
-            values[column.name] = number + again * last[target]
-    if table.name == "audit_events":
-        values["object_id"] += again * last[OBJECTS[values["object_type"]]]
-        if values["user_id"] is not None:
-            values["user_id"] += again * last["users"]
-        if values["owner_id"] is not None:
-            values["owner_id"] += again * last["users"]
+    _move_ids(table, values, again, last, house)
     if "reference" in values:
         values["reference"] = _REFERENCE.sub(
             lambda found: f"{found[1]}:{int(found[2]) + again * last['subdomains']}:", values["reference"]
@@ -290,8 +277,25 @@ def _again(
     if table.name == "subdomains":
         values["label"] = _LABEL.sub(lambda found: f"k{again}{found[0]}", values["label"])
         values["skeleton"] = stored_skeleton(values["label"])
-    if table.name in ("coupon_uses", "transfers") and values["subdomain_id"] is not None:
-        values["subdomain_id"] += again * last["subdomains"]
     if table.name == "tokens":
         values["digest"] = hashlib.sha256(f"{values['digest']}{again}".encode()).hexdigest()
     return tuple(values.values())
+
+
+def _move_ids(table: Table, values: dict[str, Any], again: int, last: dict[str, int], house: int) -> None:
+    """Let a copied row have an id of its own, and refer to the copies of other rows."""
+    targets = {
+        column.name: next((each.column.table.name for each in column.foreign_keys), "")
+        for column in table.columns
+    }
+    if "id" in targets:
+        targets["id"] = table.name
+    if table.name == "audit_events":
+        targets |= {"object_id": OBJECTS[values["object_type"]], "user_id": "users", "owner_id": "users"}
+    if table.name in ("coupon_uses", "transfers"):
+        targets["subdomain_id"] = "subdomains"
+    for name, target in targets.items():
+        number = values[name]
+        is_shared = target == "ledger_accounts" and number is not None and number <= house
+        if number is not None and target in last and not is_shared:
+            values[name] = number + again * last[target]
