@@ -115,13 +115,13 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
 @pytest.mark.parametrize(
     ("balance", "payable", "message"),
     [
-        (10, Payable(), "This costs 10 credits. To confirm, send the same request with `confirm`: true."),
+        (10, Payable(), "This costs 10 credits. To accept the price, give `confirm`: true."),
         (
             1,
             Payable(),
             (
                 "The balance of 1 credit is too low: this costs 10 credits, and 9 are missing. Buy credits "
-                "first, then send the same request with `confirm`: true."
+                "first, then accept the price with `confirm`: true."
             ),
         ),
         (
@@ -129,15 +129,15 @@ def test_the_quote_is_shown_even_if_the_balance_is_too_low() -> None:
             Payable(confirm=True),
             (
                 "The balance of 9 credits is too low: this costs 10 credits, and 1 is missing. Buy "
-                "credits, then send the same request again."
+                "credits, then try again."
             ),
         ),
         (
             10,
             Payable(confirm=True, max_credits=5),
             (
-                "This costs 10 credits. Your `max_credits` is 5, so nothing was charged. To accept the "
-                "price, send the request with a higher `max_credits`."
+                "This costs 10 credits. Your highest price is 5 credits, so nothing was charged. To accept "
+                "the new price, give a higher one."
             ),
         ),
     ],

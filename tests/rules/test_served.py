@@ -134,9 +134,9 @@ def test_all_servers_agree() -> None:
 @pytest.mark.parametrize(
     ("changes", "summary"),
     [
-        ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Send POST /subdomains/{NAME}/restore to restore it."),  # noqa: E501
+        ({"trashed_at": NOW}, f"{NAME} is in the trash, so all 2 name servers have no delegation of it. Restore it to publish it again."),  # noqa: E501
         ({"suspended_at": NOW}, f"{NAME} is suspended, so all 2 name servers have no delegation of it. Open a ticket to ask for a review."),  # noqa: E501
-        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Send PUT /subdomains/{NAME}/nameservers to set nameservers, or PUT /subdomains/{NAME}/records to set records."),  # noqa: E501
+        ({"delegation": Delegation()}, f"{NAME} has no nameservers, so all 2 name servers have no delegation of it. Set nameservers or records."),  # noqa: E501
     ],
 )  # fmt: skip
 def test_servers_without_a_delegation_agree_with_an_undelegated_name(

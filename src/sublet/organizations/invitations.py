@@ -67,7 +67,7 @@ def invite_member(
         raise validation_failed(errors)
     member_id = membership_store.find_member_id(tx, organization.id, email)
     if member_id is not None:
-        raise Conflict(f"{email} is already a member. Change the role with PATCH …/members/{member_id}.")
+        raise Conflict(f"{email} is already a member. Change the role of the member instead.")
     refuse_full_mailbox(tx, email)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_invitations(tx, organization.id):
@@ -112,9 +112,7 @@ def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode
     code_id = parse_id(identifier)
     found = store.find_open_invitation(tx, organization_id, code_id) if code_id is not None else None
     if found is None:
-        raise OrganizationNotFound(
-            "No open invitation has this id. Check the id; GET …/invitations lists the open invitations."
-        )
+        raise OrganizationNotFound("There is no such open invitation. Check the list of open invitations.")
     return found
 
 

@@ -31,7 +31,7 @@ from sublet.sign_up.use_code import is_expired
 
 CODES_PER_HOUR = 5
 HOUR = timedelta(hours=1)
-CODE_SENTENCE = "This code is wrong, used or too old. Send the newest code, or get a new code with PATCH /me."
+CODE_SENTENCE = "This code is wrong, used or too old. Give the newest code, or ask for a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
 
 def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]:
     if change == AccountChange():
-        sentence = "Send a value to change: `name`, `email` or `reminders`."
+        sentence = "Give a value to change: `name`, `email` or `reminders`."
         raise validation_failed([FieldError("name", "required", sentence)])
     values: dict[str, object] = {}
     email, errors = None, list[FieldError]()
@@ -91,7 +91,7 @@ def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]
 def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url: str) -> None:
     if store.count_of_user(tx, user.id, NEW_ADDRESS, tx.now - HOUR) >= CODES_PER_HOUR:
         raise RateLimited(
-            f"You requested more than {CODES_PER_HOUR} codes for a new address within an hour. Wait an hour.",
+            f"You asked for more than {CODES_PER_HOUR} codes for a new address within an hour. Wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
     if _entered_too_many(tx, user.id):
@@ -119,8 +119,8 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email, expires_at=expires_at)
     audit.record(tx, actor, "user.ask_address", user.id)
     sentence = (
-        f"A change of your account's address to {email} was requested. It takes effect with a code that "
-        "was mailed to that address."
+        f"Your account's address is to change to {email}. It takes effect with a code that was mailed to "
+        "that address."
     )
     notify(tx, user, "address_asked", code_id, sentence, public_url)
 

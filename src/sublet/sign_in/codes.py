@@ -91,7 +91,7 @@ def _limit_network(tx: Tx, network: str) -> None:
     count, _ = store.count_of_network(tx, network, (SIGN_IN,), tx.now - HOUR)
     if count >= NETWORK_PER_HOUR:
         raise RateLimited(
-            f"Your network requested more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an "
+            f"Your network asked for more than {NETWORK_PER_HOUR} sign-in codes within an hour. Wait an "
             "hour, or sign in with a passkey.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )

@@ -48,7 +48,7 @@ HOUR = timedelta(hours=1)
 CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
 """The pages that the links in mails open."""
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong "
+    "This code is wrong, used or too old. Give the newest code, or sign up again. After too many wrong "
     "codes in a day, only the link in the mail works."
 )
 PURPOSES = (SIGN_UP, INVITATION)
@@ -215,10 +215,7 @@ def check_disposable(email: str) -> list[FieldError]:
 
 def _use_challenge(tx: Tx, solved: SolvedChallenge | None) -> None:
     if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
-        sentence = (
-            "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its "
-            "solution."
-        )
+        sentence = "This challenge was used before. Start again with a new challenge."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
 
 
@@ -236,7 +233,7 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
     if request.solved is None and unproven >= UNPROVEN_PER_HOUR:
         raise RateLimited(
             f"More than {UNPROVEN_PER_HOUR} sign-ups without a solved challenge came from your network "
-            "within an hour. Solve a challenge from GET /auth/challenge, or wait an hour.",
+            "within an hour. Solve a challenge, as a browser with JavaScript does, or wait an hour.",
             retry_after_seconds=int(HOUR.total_seconds()),
         )
 

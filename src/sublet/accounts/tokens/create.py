@@ -107,8 +107,7 @@ def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int 
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
         sentence = (
-            "You are not a member of an organization with this id. Check the id; GET /organizations lists "
-            "yours."
+            "You are not a member of this organization. Check its id in the list of your organizations."
         )
         return [FieldError("organization_id", "value_invalid", sentence)]
     return []
