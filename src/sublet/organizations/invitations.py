@@ -26,6 +26,7 @@ from sublet.errors import (
     validation_failed,
 )
 from sublet.ids import parse_id
+from sublet.mail.model import CONFIRM_PATH
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
 from sublet.organizations.find import check_role, lock_as_owner
@@ -33,7 +34,7 @@ from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
 from sublet.sign_up.mailbox_limit import refuse_full_mailbox
-from sublet.sign_up.sign_up import CONFIRM_PATH, issue_first_token
+from sublet.sign_up.sign_up import issue_first_token
 
 DAY = timedelta(days=1)
 OF_ORGANIZATION_PER_DAY = 50

@@ -13,13 +13,13 @@ from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import RateLimited, validation_failed
+from sublet.mail.model import SIGN_IN_PATH
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
 from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
 from sublet.sign_up.mailbox_limit import SIGN_IN_MAILS_PER_HOUR, lock_and_count_mails
-from sublet.sign_up.sign_up import SIGN_IN_PATH
 from sublet.sign_up.use_code import takes_only_links
 
 NETWORK_PER_HOUR = 30

@@ -21,6 +21,7 @@ from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
 from sublet.dns.names import ancestors
 from sublet.errors import Conflict, FieldError, RateLimited, validation_failed
+from sublet.mail.model import CONFIRM_PATH, SIGN_IN_PATH
 from sublet.mail.outbox import enqueue_to
 from sublet.mail.templates import render
 from sublet.restrictions import SCOPES
@@ -45,8 +46,6 @@ UNPROVEN_PER_HOUR = 3
 PAUSE = timedelta(minutes=1)
 """The minimum time between two codes to the same address."""
 HOUR = timedelta(hours=1)
-CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
-"""The pages that the links in mails open."""
 CODE_SENTENCE = (
     "This code is wrong, used or too old. Give the newest code, or sign up again. After too many wrong "
     "codes in a day, only the link in the mail works."
