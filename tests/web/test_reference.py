@@ -14,7 +14,7 @@ from support.console_client import console
 from support.console_pages import ADA, DOMAIN
 from support.running_service import RunningService, registry_address, running_service
 
-PRE = re.compile(r"<pre data-copy="the command">(.*?)</pre>", re.DOTALL)
+PRE = re.compile(r'<pre data-copy="the command">(.*?)</pre>', re.DOTALL)
 
 
 @pytest.fixture(scope="module")
