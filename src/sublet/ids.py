@@ -68,9 +68,7 @@ def decode_cursor(list_name: str, text: str) -> Position:
     Raises:
         InvalidCursor: the text is not a cursor of this list.
     """
-    refusal = InvalidCursor(
-        "This is not a cursor of this list. Send the request without `cursor` to start again."
-    )
+    refusal = InvalidCursor("This `cursor` is not of this list. Start again without it.")
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

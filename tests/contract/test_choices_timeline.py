@@ -237,7 +237,7 @@ def test_invalid_bodies_are_refused(
     assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
     if body == {}:
         assert answer.json()["message"].endswith(
-            "is missing. Send true to renew the name automatically, or false."
+            "is missing. Give true to renew the name automatically, or false."
         )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
 

@@ -57,39 +57,34 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
         (
             {"domain": "exampel.test"},
             (
-                "There is no platform domain `exampel.test`. Did you mean `example.test`? GET "
-                "/platform-domains lists the platform domains that you can use."
+                "There is no platform domain `exampel.test`. Did you mean `example.test`? Choose one from "
+                "the list of platform domains."
             ),
         ),
         (
             {"domain": " example.test"},
             (
                 "There is no platform domain ` example.test`. Remove the space at the beginning or end. "
-                "Did you mean `example.test`? GET /platform-domains lists the platform domains that you "
-                "can use."
+                "Did you mean `example.test`? Choose one from the list of platform domains."
             ),
         ),
         (
             {"fqdn": "blog.example.test "},
             (
                 "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or "
-                "end. Did you mean `example.test`? GET /platform-domains lists the platform domains that "
-                "you can use."
+                "end. Did you mean `example.test`? Choose one from the list of platform domains."
             ),
         ),
         (
             {"domain": "elsewhere.invalid"},
             (
-                "There is no platform domain `elsewhere.invalid`. GET /platform-domains lists the platform "
-                "domains that you can use."
+                "There is no platform domain `elsewhere.invalid`. Choose one from the list of platform "
+                "domains."
             ),
         ),
         (
             {"platform_domain_id": 777777},
-            (
-                "There is no platform domain with the id 777777. GET /platform-domains lists the platform "
-                "domains that you can use."
-            ),
+            ("There is no platform domain with the id 777777. Choose one from the list of platform domains."),
         ),
     ],
     ids=lambda each: str(each)[:30],

@@ -191,7 +191,7 @@ def test_only_the_first_items_of_a_long_list_are_checked_but_all_are_counted() -
     counted = {each.code: each.message for each in errors}
     assert counted["too_many_nameservers"].startswith("500 nameservers are too many")
     assert counted["too_many_ds_records"].startswith("500 DS records are too many")
-    assert counted["glue_invalid"].startswith("500 glue entries are too many. Send at most 104")
+    assert counted["glue_invalid"].startswith("500 glue entries are too many. Give at most 104")
     of_hosts = [each for each in errors if each.code == "nameserver_invalid"]
     assert (len(of_hosts), of_hosts[-1].field) == (64, "nameservers[63]")
     assert len(errors) == 64 + 104 + 3

@@ -124,7 +124,7 @@ def test_a_passkey_is_added_and_removed(browser: Browser, service: RunningServic
         assert "The recovery is stopped." in opened.text
         service.clock.advance(minutes=11)
         opened.press("Remove phone")
-        assert "This request needs a sign-in" in opened.text
+        assert "This needs a sign-in" in opened.text
         opened.press("Sign in again")
         opened.press("Sign in with a passkey")
         opened.open("/passkeys")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sublet.sign_up.sign_up import SIGN_IN_PATH
+from sublet.mail.model import SIGN_IN_PATH
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
 

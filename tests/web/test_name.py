@@ -141,7 +141,7 @@ def test_a_wait_for_ds_records_is_shown(service: RunningService) -> None:
 
     service.write(begin)
     text = console(service, eve.email).get("/names/wait.example.test").text
-    assert "Your zone requests its first DS records." in text
+    assert "Your zone asks for its first DS records." in text
 
 
 @pytest.mark.operations("get_health", "check_health")
@@ -201,7 +201,7 @@ def test_the_form_of_an_old_page_is_refused(
     body = {"nameservers": ["ns3.provider.example"]}
     assert service.call(ada, "PUT", f"/subdomains/{FQDN}/nameservers", body).status_code == 200
     refused = browser.submit(changed, f"{PATH}/nameservers", confirm="yes")
-    assert (refused.status, "The resource has changed" in refused.text) == (412, True)
+    assert (refused.status, "This has changed since you read it" in refused.text) == (412, True)
     assert service.delegation(FQDN) == {"ns3.provider.example"}
 
 

@@ -1,5 +1,7 @@
 """The list of names."""
 
+import re
+
 import pytest
 
 from support.console_client import console
@@ -55,11 +57,14 @@ def test_what_waits_is_on_top_and_counted_on_every_page(service: RunningService)
 def test_names_are_ordered_counted_and_changed_together(service: RunningService) -> None:
     service.add_domain()
     ada = service.add_user("ada@example.org")
-    for label in ("cello", "alto", "bass"):
+    service.operator("domain", "edit", "example.test", "--records", "on")
+    service.register(ada, "cello.example.test", records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    for label in ("alto", "bass"):
         service.register(ada, f"{label}.example.test")
     browser = console(service, ada.email)
-    listed = browser.get("/names?sort=name")
-    assert "3 names" in listed.text
+    listed = browser.get("/names?sort=name&choose=all")
+    assert ("3 names" in listed.text, listed.response.text.count(" checked>")) == (True, 3)
+    assert re.findall(r'"Nameservers">(\w+)<', listed.response.text) == ["none", "none", "records"]
     places = [listed.text.index(f"{label}.example.test") for label in ("alto", "bass", "cello")]
     assert places == sorted(places)
     chosen = "fqdn=alto.example.test&fqdn=bass.example.test"

@@ -115,9 +115,9 @@ def test_the_checks_of_a_page_count_as_one_request(tmp_path: Path) -> None:
             page = visitor.get("/?q=garden")
             assert page.status == 200
             assert all(f"garden.domain{number}.test" in page.text for number in range(5))
-            assert "requests in a minute" not in page.text
+            assert "times in a minute" not in page.text
         last = browser.submit(browser.get("/register/many"), "/register/many", names="one.domain0.test")
-        assert "requests in a minute" in last.text
+        assert "times in a minute" in last.text
         assert "1 name for no credits" not in last.text
 
 

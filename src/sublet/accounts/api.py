@@ -524,7 +524,9 @@ async def change_account_(call: Call[AccountBody, None]) -> Answer[MeAnswer]:
     None,
     (AccountSuspended, ValidationFailed),
     needs_session=True,
-    gate=not_sensitive("the mailed code proves the new address; PATCH /me sent it behind the gate"),
+    gate=not_sensitive(
+        "the mailed code proves the new address, and the gate was passed before it was mailed"
+    ),
     told="the user, at the former address",
     example_body={"code": "123456"},
     example={**ME_EXAMPLE, "user": {**USER_EXAMPLE, "email": "lovelace@example.org"}, "token": None},

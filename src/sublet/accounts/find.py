@@ -154,7 +154,7 @@ def organization_not_found_refusal() -> OrganizationNotFound:
     The two look the same.
     """
     return OrganizationNotFound(
-        "You are not a member of an organization with this id. Check the id; GET /organizations lists yours."
+        "You are not a member of this organization. Check its id in the list of your organizations."
     )
 
 

@@ -61,8 +61,8 @@ def lock_members(tx: Tx, organization: Organization, user_ids: Collection[int]) 
     """
     if membership_store.find_account(tx, organization.id) is None:
         raise Conflict(
-            f"{organization.name} is a user's own organization, which can't hold names. Send POST "
-            "/organizations to create an organization that can share names."
+            f"{organization.name} is a user's own organization, which can't hold names. Create an "
+            "organization that can."
         )
     lock_organization(tx, organization, user_ids)
 

@@ -32,15 +32,11 @@ def require_recent_sign_in(tx: Tx, actor: Actor, *, any_method: bool = False) ->
     if last.how in methods and is_recent:
         return
     minutes = int(RECENT_SIGN_IN.total_seconds() // 60)
-    sentence = (
-        f"This request needs a sign-in within the last {minutes} minutes. Sign in again, then repeat the "
-        "request."
-    )
+    sentence = f"This needs a sign-in within the last {minutes} minutes. Sign in again, then try again."
     if last.how not in methods:
         sentence = (
-            f"This request needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a "
-            "passkey, then repeat the request. If you have lost your passkeys, start a recovery with POST "
-            "/passkeys/recovery."
+            f"This needs a sign-in with a passkey within the last {minutes} minutes. Sign in with a "
+            "passkey, then try again. If you have lost your passkeys, start their recovery."
         )
     details = {"limit_seconds": int(RECENT_SIGN_IN.total_seconds()), "how": list(methods)}
     raise SignInRequired(sentence, details=details)

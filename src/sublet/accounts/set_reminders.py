@@ -35,7 +35,7 @@ def set_reminders(tx: Tx, actor: Actor, enabled: bool | None) -> Member:  # noqa
             details={"restriction": "names"},
         )
     if enabled is None:
-        raise validation_failed([FieldError("enabled", "required", "Send true or false.")])
+        raise validation_failed([FieldError("enabled", "required", "Give true or false.")])
     if enabled != user.reminders:
         store.update_user(tx, user.id, reminders=enabled)
         before, after = {"reminders": user.reminders}, {"reminders": enabled}

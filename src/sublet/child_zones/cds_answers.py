@@ -80,8 +80,7 @@ def _decide(
         return Refuse(
             "servers_silent",
             "Not every nameserver answered about its CDS, CDNSKEY and DNSKEY records over TCP: "
-            f"{', '.join(silent)}. "
-            "Check the nameservers with GET …/health.",
+            f"{', '.join(silent)}. Check the nameservers.",
         )
     published = [each for each in read if each is not None]
     decisions = [

@@ -13,8 +13,8 @@ def change_mail(fqdn: str, user_name: str, before: Delegation, after: Delegation
         *(f"- {each}" for each in old if each not in new),
     ]
     what = (
-        f"The nameservers of {fqdn} have changed. Its zone requested the change with a CSYNC record, "
-        "signed with its key:"
+        f"The nameservers of {fqdn} have changed. Its zone asked for the change with a CSYNC record, signed "
+        "with its key:"
     )
     text = letter(user_name, what, "\n".join(lines), CHANGES_ADVICE)
     return Message(f"The nameservers of {fqdn} have changed", text)

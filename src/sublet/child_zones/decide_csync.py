@@ -75,8 +75,7 @@ def decide_for_all_servers(
         return Refuse(
             "servers_silent",
             "Not every nameserver answered over TCP about its CSYNC, NS and address records: "
-            f"{', '.join(silent)}. "
-            "Check the nameservers with GET …/health.",
+            f"{', '.join(silent)}. Check the nameservers.",
         )
     versions = []
     for each in read:
@@ -119,8 +118,7 @@ def _validated_zone(
     if keys is None:
         return Refuse(
             "chain_broken",
-            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first: see "
-            "GET …/health.",
+            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first.",
         )
     try:
         return signed_answers(fqdn, messages, keys, now)
@@ -172,8 +170,7 @@ class _Zone:
             return Refuse(
                 "not_immediate",
                 "The CSYNC record doesn't have the flag `immediate`, and this registry has no other way to "
-                "confirm it. "
-                "Publish it with flags 1 or 3, or send PUT …/nameservers.",
+                "confirm it. Publish it with flags 1 or 3, or change the nameservers by hand.",
             )
         if csync.flags & SOA_MINIMUM and is_newer(csync.serial, than=self.serial):
             return Refuse(
@@ -186,9 +183,8 @@ class _Zone:
             return Refuse(
                 "replayed",
                 "The zone's serial is lower, or the changed records were signed earlier, than at the last "
-                "change that was followed. "
-                "Check that every nameserver has the newest version of the zone. After a change of the "
-                "serial's format send PUT …/nameservers.",
+                "change that was followed. Check that every nameserver has the newest version of the zone. "
+                "After a change of the serial's format, change the nameservers by hand.",
             )
         return change
 

@@ -158,8 +158,7 @@ def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refu
         return None
     return Refuse(
         "not_bootstrapped",
-        "The zone requests its first DS records, but its signalling names don't confirm the request. "
-        f"{problem}",
+        f"The zone asks for its first DS records, but its signalling names don't confirm them. {problem}",
     )
 
 
@@ -193,8 +192,8 @@ class _Request:
         if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
             return Refuse(
                 "chain_broken",
-                "The zone's DNSKEY records don't validate under the present DS records. Repair the chain "
-                "by hand, with PUT …/nameservers.",
+                "The zone's DNSKEY records don't validate under the present DS records. Correct the DS "
+                "records of the name by hand.",
             )
         for rrset in self._signals:
             if not valid_signatures(rrset, signatures, signers, self.now):
@@ -224,7 +223,7 @@ class _Request:
             if any(len(each) != 1 or each[0].algorithm != _DELETE for each in self._signals):
                 return Refuse(
                     "malformed",
-                    "The zone requests the deletion of its DS records, but also has other CDS or CDNSKEY "
+                    "The zone asks for the deletion of its DS records, but also has other CDS or CDNSKEY "
                     "records. Remove the others.",
                 )
             return Remove(signed_at)
@@ -245,8 +244,8 @@ class _Request:
         if not self._validates_under(ds_records):
             return Refuse(
                 "would_break",
-                "The zone would not validate under the DS records that it requests. "
-                "Sign the DNSKEY records with a key of each of their algorithms first.",
+                "The zone would not validate under the DS records that it asks for. Sign the DNSKEY "
+                "records with a key of each of their algorithms first.",
             )
         return Keep() if set(ds_records) == set(self.current) else Replace(ds_records, signed_at)
 

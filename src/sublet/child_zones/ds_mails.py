@@ -20,25 +20,25 @@ def change_mail(
     """
     if not before and awaited_since is not None:
         what = (
-            f"{fqdn} is now secured with DNSSEC. All its nameservers have requested these DS records since "
+            f"{fqdn} is now secured with DNSSEC. All its nameservers have asked for these DS records since "
             f"{awaited_since:%Y-%m-%d}:"
         )
         subject = f"{fqdn} got its first DS records"
     elif not before:
         what = (
-            f"{fqdn} is now secured with DNSSEC. Its nameservers requested these DS records, and all "
+            f"{fqdn} is now secured with DNSSEC. Its nameservers asked for these DS records, and all "
             "signalling names confirm them:"
         )
         subject = f"{fqdn} got its first DS records"
     elif after:
         what = (
-            f"The DS records of {fqdn} have changed. Its nameservers requested the change, signed with the "
+            f"The DS records of {fqdn} have changed. Its nameservers asked for the change, signed with the "
             "former key:"
         )
         subject = f"The DS records of {fqdn} have changed"
     else:
         what = (
-            f"{fqdn} is no longer secured with DNSSEC. Its nameservers requested the deletion of its DS "
+            f"{fqdn} is no longer secured with DNSSEC. Its nameservers asked for the deletion of its DS "
             "records, signed with its key:"
         )
         subject = f"The DS records of {fqdn} were removed"

@@ -146,7 +146,7 @@ def _command(change: Change) -> UpdateNameservers:
 def _not_accepted(error: FieldError) -> Refuse:
     return Refuse(
         "not_accepted",
-        f"The registry doesn't accept the change that the zone requests. {error.field}: {error.message}",
+        f"The registry doesn't accept the change that the zone asks for. {error.field}: {error.message}",
     )
 
 

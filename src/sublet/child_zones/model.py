@@ -105,9 +105,8 @@ DS_REFUSALS: dict[str, str] = {
     "replayed": "the CDS or CDNSKEY records were signed before the "
     "records that were followed last, or before a "
     "change by hand",
-    "malformed": "the zone requests the deletion of its DS records, and has "
-    "other CDS or CDNSKEY records (RFC 8078, "
-    "section 4)",
+    "malformed": "the zone asks for the deletion of its DS records, and has other CDS or CDNSKEY records "
+    "(RFC 8078, section 4)",
     "contradictory": "the CDS and CDNSKEY records are for different keys (RFC 7344, section 4)",
     "unsupported": "the CDS and CDNSKEY records give no DS record that this registry accepts",
     "would_break": "the zone would not validate under the new DS records",

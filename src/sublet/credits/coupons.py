@@ -45,39 +45,35 @@ def coupon_problem(
     mode, or the operation is free).
     """
     if coupon is None or coupon.retired_at is not None:
-        message = "There is no such coupon. Check the code, or send the request without it."
+        message = "There is no such coupon. Check the code, or leave it out."
         return FieldError("coupon_code", "coupon_invalid", message)
     invalid = _time_or_limit_problem(coupon, now, uses_by_user)
     if invalid:
         return FieldError("coupon_code", "coupon_invalid", invalid)
     not_applicable = None
     if coupon.action not in (None, action):
-        not_applicable = (
-            f"This coupon is for another operation ({coupon.action}). Send the request without it."
-        )
+        not_applicable = f"This coupon is for another purpose ({coupon.action}). Leave it out."
     elif coupon.platform_domain_id not in (None, platform_domain_id):
-        not_applicable = "This coupon is for another platform domain. Send the request without it."
+        not_applicable = "This coupon is for another platform domain. Leave it out."
     elif coupon.registration_mode not in (None, registration_mode):
         not_applicable = (
-            f"This coupon is for the mode {coupon.registration_mode}. Choose that mode, or send the "
-            "request without the coupon."
+            f"This coupon is for names registered as {coupon.registration_mode}. Choose that, or leave the "
+            "coupon out."
         )
     elif list_price == 0:
-        not_applicable = (
-            "This operation is free, so the coupon was not used. Send the request without the coupon."
-        )
+        not_applicable = "This is free, so the coupon was not used. Leave it out."
     return FieldError("coupon_code", "coupon_not_applicable", not_applicable) if not_applicable else None
 
 
 def _time_or_limit_problem(coupon: Coupon, now: datetime, uses_by_user: int) -> str | None:
     if coupon.valid_from is not None and now < coupon.valid_from:
-        return "This coupon is not valid yet. Send the request without it, or wait."
+        return "This coupon is not valid yet. Leave it out, or wait."
     if coupon.valid_until is not None and now >= coupon.valid_until:
-        return "This coupon is no longer valid. Send the request without it."
+        return "This coupon is no longer valid. Leave it out."
     if coupon.max_uses is not None and coupon.uses >= coupon.max_uses:
-        return "This coupon is used up. Send the request without it."
+        return "This coupon is used up. Leave it out."
     if coupon.max_uses_per_user is not None and uses_by_user >= coupon.max_uses_per_user:
-        return "You have used this coupon as often as you may. Send the request without it."
+        return "You have used this coupon as often as you may. Leave it out."
     return None
 
 
@@ -154,7 +150,7 @@ def _check_terms(tx: Tx, code: str, terms: CouponTerms) -> list[FieldError]:
     for field, value in (("max_uses", terms.max_uses), ("max_uses_per_user", terms.max_uses_per_user)):
         if value is not None and not 1 <= value <= USES_MAX:
             errors.append(
-                FieldError(field, "value_invalid", f"Give 1 to {USES_MAX}, or omit this field for no limit.")
+                FieldError(field, "value_invalid", f"Give 1 to {USES_MAX}, or leave it out for no limit.")
             )
     if terms.valid_until is not None and terms.valid_until <= max(tx.now, terms.valid_from or tx.now):
         message = (

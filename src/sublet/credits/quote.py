@@ -61,14 +61,12 @@ def check_payment(quote: Quote, payable: Payable) -> None:
         )
     if payable.max_credits is not None and quote.price > payable.max_credits:
         raise PriceChanged(
-            f"{_price(quote)} Your `max_credits` is {payable.max_credits}, so nothing was charged. "
-            "To accept the price, send the request with a higher `max_credits`.",
+            f"{_price(quote)} Your highest price is {counted(payable.max_credits, 'credit')}, so nothing "
+            "was charged. To accept the new price, give a higher one.",
             quote=quote,
         )
     if not quote.sufficient:
-        raise InsufficientCredits(
-            f"{_price(quote)} Buy credits, then send the same request again.", quote=quote
-        )
+        raise InsufficientCredits(f"{_price(quote)} Buy credits, then try again.", quote=quote)
 
 
 def _price(quote: Quote) -> str:
@@ -84,5 +82,5 @@ def _price(quote: Quote) -> str:
 
 def _confirmation_advice(quote: Quote) -> str:
     if quote.sufficient:
-        return "To confirm, send the same request with `confirm`: true."
-    return "Buy credits first, then send the same request with `confirm`: true."
+        return "To accept the price, give `confirm`: true."
+    return "Buy credits first, then accept the price with `confirm`: true."

@@ -240,9 +240,8 @@ def _files_changed_refusal(*, is_unknown: bool) -> Unavailable:
     )
     if is_unknown:
         message = (
-            "The registry's database files were changed while this request was stored, so its outcome is "
-            "unknown. If you sent an Idempotency-Key, send the request again later with it. Otherwise "
-            "check the result first."
+            "The registry's database files were changed while this change was stored, so its outcome is "
+            "unknown. Check the result before you try again."
         )
     return Unavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)
 

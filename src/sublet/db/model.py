@@ -145,8 +145,8 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
     log.error("database_unavailable", error=str(error))
     if is_unknown:
         return Unavailable(
-            "The database connection was lost while this request was stored, so its outcome is unknown. If "
-            "you sent an Idempotency-Key, send the request again with it. Otherwise check the result first.",
+            "The database connection was lost while this change was stored, so its outcome is unknown. "
+            "Check the result before you try again.",
             retry_after_seconds=1,
         )
     return Unavailable(

@@ -89,7 +89,7 @@ def check_delegation(
             FieldError(
                 "ds_records",
                 "ds_without_nameservers",
-                "DS records without nameservers make the name fail. Send nameservers too, or no DS records.",
+                "DS records without nameservers make the name fail. Give nameservers too, or no DS records.",
             )
         )
     return Delegation(tuple(named.index_by_host), entries, records), tuple(errors)
@@ -245,7 +245,7 @@ def _check_glue(
     # A dict keeps the order and merges duplicates.
     addresses: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     if len(glue) > GLUE_ENTRIES_MAX:
-        message = f"{len(glue)} glue entries are too many. Send at most {GLUE_ENTRIES_MAX}."
+        message = f"{len(glue)} glue entries are too many. Give at most {GLUE_ENTRIES_MAX}."
         errors.append(FieldError("glue", "glue_invalid", message))
     for index, entry in enumerate(glue[:GLUE_ENTRIES_MAX]):
         field = f"glue[{index}]"

@@ -267,13 +267,13 @@ def _from_text(owner: str, text: str) -> DsRecord:
 def _read_text(owner: str, text: str) -> DsRecord | Dnskey:
     if len(text) > TEXT_CHARACTERS_MAX:
         raise InvalidDs(
-            f"The text is too long for a DS record: it has {len(text)} characters. Send one record in each "
+            f"The text is too long for a DS record: it has {len(text)} characters. Give one record in each "
             "entry."
         )
     words = _COMMENT.sub(" ", text).replace("(", " ").replace(")", " ").split()
     kind, words = _split_type(owner, words)
     if len(words) < 4 or not _NUMBER.fullmatch(words[0]):
-        raise InvalidDs(f"`{shown(text)}` is not a DS record. Send {_FORMS}.")
+        raise InvalidDs(f"`{shown(text)}` is not a DS record. Give {_FORMS}.")
     if kind is None:
         kind = "DNSKEY" if _looks_like_dnskey(words) else "DS"
     if kind == "DNSKEY":
@@ -299,7 +299,7 @@ def _split_type(owner: str, words: list[str]) -> tuple[str | None, list[str]]:
         except InvalidName:
             same = False
         if not same:
-            raise InvalidDs(f"The record belongs to `{shown(' '.join(front))}`. Send a record of `{owner}`.")
+            raise InvalidDs(f"The record belongs to `{shown(' '.join(front))}`. Give a record of `{owner}`.")
     return words[at].upper(), words[at + 1 :]
 
 
@@ -314,7 +314,7 @@ def _looks_like_dnskey(words: list[str]) -> bool:
 
 def _number(word: str) -> int:
     if not _NUMBER.fullmatch(word):
-        raise InvalidDs(f"`{shown(word)}` is not a number. Send {_FORMS}.")
+        raise InvalidDs(f"`{shown(word)}` is not a number. Give {_FORMS}.")
     return int(word)
 
 

@@ -86,8 +86,8 @@ CODES: dict[str, str] = {
 """Every code of a finding, with its meaning."""
 
 REFUSED_CODES: dict[str, str] = {
-    "ds_refused": "the zone's request for DS records is refused",
-    "csync_refused": "the zone's request for nameservers or glue is refused",
+    "ds_refused": "the DS records that the zone asks for are refused",
+    "csync_refused": "the nameservers or glue that the zone asks for are refused",
 }
 """The codes of findings about refused requests of the zone. They don't change the state of the delegation."""
 _NETWORK_BITS = {4: 24, 6: 48}

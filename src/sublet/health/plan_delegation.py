@@ -29,7 +29,7 @@ from sublet.subdomains.update_nameservers import changed_delegation
 P = ParamSpec("P")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 NOT_CHECKED_IN_TIME = (
-    "The nameservers were not checked in time. GET /subdomains/{fqdn}/health has the result in a few minutes."
+    "The nameservers were not checked in time. Look at the health of {fqdn} in a few minutes."
 )
 
 

@@ -54,8 +54,8 @@ def health_of(tx: Tx, subdomain: Subdomain) -> HealthView:
     refused = [
         Finding(code, Level.NOTICE, subdomain.fqdn, f"{request} is refused ({known.refusal}).", known.message)
         for code, request, known in (
-            ("ds_refused", "The zone's request with CDS records", states.automatic_ds),
-            ("csync_refused", "The zone's request with its CSYNC record", states.csync),
+            ("ds_refused", "The change that the zone asks for by its CDS records", states.automatic_ds),
+            ("csync_refused", "The change that the zone asks for by its CSYNC record", states.csync),
         )
         if known.message is not None
     ]
@@ -83,5 +83,5 @@ def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueC
             "This subdomain has no nameserver and no CNAME record to check. Set one of them first."
         )
     if not is_published(subdomain):
-        raise Conflict("The last change is not published yet. Try again once `status` is active.")
+        raise Conflict("The last change is not published yet. Try again once it is.")
     return DueCheck(subdomain.id, subdomain.generation, target_of(tx, subdomain))

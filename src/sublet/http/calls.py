@@ -250,8 +250,7 @@ class Calls:
                 raise
             log.error("too_slow", endpoint=operation.name)  # noqa: TRY400 - a traceback would show only the timeout
             raise Unavailable(
-                "This request took too long, so its outcome is unknown. If you sent an Idempotency-Key, "
-                "send the request again with it. Otherwise check the result first.",
+                "This took too long, so its outcome is unknown. Check the result before you try again.",
                 retry_after_seconds=1,
             ) from None
 
@@ -393,8 +392,8 @@ def _authorize(operation: Operation, registrant: Registrant) -> None:
             details={"required_scope": scope},
         )
     raise InsufficientRole(
-        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this "
-        "request. Ask an owner to change your role.",
+        f"Your role in {registrant.organization.name} is {registrant.role}, which doesn't allow this. Ask "
+        "an owner to change your role.",
         details={"role": registrant.role, "required_scope": scope},
     )
 

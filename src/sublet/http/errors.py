@@ -41,9 +41,7 @@ _NO_WEIGHT = re.compile(r"q=0(\.0*)?")
 
 def internal_error(request_id: str) -> InternalError:
     """Return the answer to an unexpected exception, without its details."""
-    return InternalError(
-        f"An internal error occurred. Report it to the operator with the request id {request_id}."
-    )
+    return InternalError(f"An internal error occurred. Report it to the operator with the id {request_id}.")
 
 
 _STATUS: dict[type[Refusal], int] = {

@@ -148,7 +148,7 @@ def read_members(
             found[name] = _read(item, member.kind, f"{prefix}{name}", reading)
     for member in members.values():
         if member.required and member.name not in found:
-            reading.invalid.add(f"{prefix}{member.name}", "required", "is missing; send it")
+            reading.invalid.add(f"{prefix}{member.name}", "required", "is missing; give it")
     if reading.count() > before:
         return None
     return struct(**found)
@@ -181,7 +181,7 @@ def _read_list(value: Any, kind: Any, name: str, reading: Reading) -> Any:
     if not isinstance(value, list):
         return _wrong_type(value, "an array", name, reading)
     if len(value) > LIST_ITEMS_MAX:
-        reading.invalid.add(name, "too_long", f"has {len(value)} items; send {LIST_ITEMS_MAX} at most")
+        reading.invalid.add(name, "too_long", f"has {len(value)} items; give {LIST_ITEMS_MAX} at most")
         return None
     kinds = _alternatives(typing.get_args(kind)[0], [])
     inner = kinds[0] if len(kinds) == 1 else tuple(kinds)
@@ -248,7 +248,7 @@ def _read_text(text: str, member: _Member, reading: Reading) -> Any:
         return _read_instant(text, member.name, reading, _INSTANT_IN_QUERY)
     longest = next((meta.max_length for meta in member.metas if meta.max_length is not None), None)
     if longest is not None and len(text) > longest:
-        reading.malformed.add(member.name, "too_long", f"is too long; send {longest} characters at most")
+        reading.malformed.add(member.name, "too_long", f"is too long; give {longest} characters at most")
     return text
 
 

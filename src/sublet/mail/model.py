@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
+"""The pages that the links with a code open: an account or invitation is confirmed, a browser signs in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mail:

@@ -113,6 +113,5 @@ def only_if_match(
 
 def _precondition_refusal() -> PreconditionFailed:
     return PreconditionFailed(
-        "The resource has changed: `If-Match` doesn't have the current `ETag`. Get the resource again, "
-        "then send the change with the new `ETag`."
+        "This has changed since you read it. Read it again, then make the change if it still applies."
     )

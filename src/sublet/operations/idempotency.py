@@ -100,7 +100,8 @@ async def write_once(
         if stored is not None:
             if stored.fingerprint != call.fingerprint:
                 raise IdempotencyKeyReused(
-                    "This Idempotency-Key was used for another request. Send a new key with each request."
+                    "This form or Idempotency-Key was used for another change. Open the form again, or "
+                    "give a new key."
                 )
             return WriteResult(stored.outcome, stored.status, replayed=True)
         claim_key(tx, user_id, key, call.fingerprint, call.status)

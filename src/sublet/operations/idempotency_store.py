@@ -85,9 +85,7 @@ _UPDATE_OUTCOME = Prepared(
 
 def key_in_use_refusal() -> IdempotencyInProgress:
     """Return the refusal of a request while another request with its key is running."""
-    return IdempotencyInProgress(
-        "A request with this Idempotency-Key is still running. Send the request again in a moment."
-    )
+    return IdempotencyInProgress("This change is still running. Try again in a moment.")
 
 
 def find_outcome(tx: Tx, user_id: int, key: str) -> StoredOutcome | None:

@@ -20,13 +20,13 @@ def counted_as_querying(call: Call[Any, Any]) -> Iterator[None]:
     querying, user_id = call.context.querying, call.registrant.user.id
     if querying[user_id] >= QUERYING_REQUESTS_PER_USER_MAX:
         raise RateLimited(
-            f"{QUERYING_REQUESTS_PER_USER_MAX} of your requests are querying name servers. Wait until one "
-            "of them is answered.",
+            f"{QUERYING_REQUESTS_PER_USER_MAX} of your checks of name servers are running. Wait until one "
+            "of them ends.",
             retry_after_seconds=1,
         )
     if querying.total() >= QUERYING_REQUESTS_MAX:
         raise Unavailable(
-            "Too many requests are querying name servers. Try again in a moment.", retry_after_seconds=1
+            "Too many checks of name servers are running. Try again in a moment.", retry_after_seconds=1
         )
     querying[user_id] += 1
     try:

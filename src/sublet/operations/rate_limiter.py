@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sublet.config import Settings
+from sublet.counted import counted
 from sublet.db import Database
 from sublet.errors import RateLimited
 from sublet.limits import USER_CODES_PER_MINUTE
@@ -58,12 +59,17 @@ class Policy(NamedTuple):
 
     name: str
     limit: int
-    excess: str = "You sent more than {limit} `{name}` requests in a minute"
+    excess: str
     is_per_process: bool = False
     is_reserved_singly: bool = False
 
 
-_FLOOD = "This {name} sent more than {limit} requests in a minute"
+_FLOOD = "More than {limit} calls came from this {name} in a minute"
+_READS = "You read more than {limit} times in a minute"
+_WRITES = "You changed something more than {limit} times in a minute"
+_TICKETS = "You opened or answered tickets more than {limit} times in a minute"
+_NAMES = "You looked up names more than {limit} times in a minute"
+_ADDRESSES = "You updated addresses more than {limit} times in a minute"
 _QUERIES = "You had nameservers asked more than {limit} times in a minute"
 _CODES = "Your address or network entered more than {limit} codes in a minute"
 _FAILED = "Too many authentications from this address or network failed. A valid token is accepted at once"
@@ -77,12 +83,12 @@ def choose_policies(settings: Settings) -> dict[str, Policy]:
     failed = settings.rate_limit_failed_auth_per_minute
     failed_of_network = settings.rate_limit_failed_auth_network_per_minute
     found = (
-        Policy("read", settings.rate_limit_read_per_minute),
-        Policy(WRITE, settings.rate_limit_write_per_minute),
-        Policy(TICKET, settings.rate_limit_ticket_per_minute),
-        Policy("availability", settings.rate_limit_availability_per_minute),
+        Policy("read", settings.rate_limit_read_per_minute, _READS),
+        Policy(WRITE, settings.rate_limit_write_per_minute, _WRITES),
+        Policy(TICKET, settings.rate_limit_ticket_per_minute, _TICKETS),
+        Policy("availability", settings.rate_limit_availability_per_minute, _NAMES),
         Policy("health", settings.rate_limit_health_per_minute, _QUERIES),
-        Policy(DYNDNS, settings.rate_limit_dyndns_per_minute),
+        Policy(DYNDNS, settings.rate_limit_dyndns_per_minute, _ADDRESSES),
         Policy(ADDRESS, settings.rate_limit_address_per_minute, _FLOOD, is_per_process=True),
         Policy(NETWORK, settings.rate_limit_network_per_minute, _FLOOD, is_per_process=True),
         Policy(USER_CODE, USER_CODES_PER_MINUTE, _CODES),
@@ -180,8 +186,8 @@ class RateLimiter:
             headers |= limit_headers(allowance)
         policy = allowance.policy
         raise RateLimited(
-            f"{policy.excess.format(limit=policy.limit, name=policy.name)}. Wait {allowance.reset_seconds} "
-            "s.",
+            f"{policy.excess.format(limit=policy.limit, name=policy.name)}. Try again "
+            f"in {counted(allowance.reset_seconds, 'second')}.",
             retry_after_seconds=allowance.reset_seconds,
         )
 

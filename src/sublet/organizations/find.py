@@ -63,9 +63,7 @@ def find_organization_member(tx: Tx, organization_id: int, identifier: str) -> M
     user_id = parse_id(identifier)
     found = membership_store.find_membership(tx, user_id, organization_id) if user_id is not None else None
     if found is None:
-        raise OrganizationNotFound(
-            "The organization has no member with this id. Check the id; GET …/members lists the members."
-        )
+        raise OrganizationNotFound("The organization has no such member. Check the list of its members.")
     return found
 
 
@@ -122,8 +120,8 @@ def refuse_unless_owner(membership: Membership) -> None:
     """Raise `InsufficientRole` if a member isn't an owner."""
     if membership.role != OWNER:
         raise InsufficientRole(
-            f"Your role in {membership.organization.name} is {membership.role}; only owners may send this "
-            "request. Ask an owner to send it.",
+            f"Your role in {membership.organization.name} is {membership.role}; only owners may do this. "
+            "Ask an owner to do it.",
             details={"role": membership.role, "required_scope": "organization:write"},
         )
 

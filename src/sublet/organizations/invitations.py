@@ -26,12 +26,13 @@ from sublet.errors import (
 from sublet.ids import parse_id
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.mail.letter import render
+from sublet.mail.model import CONFIRM_PATH
 from sublet.mail.outbox import enqueue_to, refuse_full_mailbox
 from sublet.organizations.find import check_role, lock_as_owner
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
-from sublet.sign_up.sign_up import CONFIRM_PATH, issue_first_token
+from sublet.sign_up.sign_up import issue_first_token
 
 
 def invite_member(
@@ -59,7 +60,7 @@ def invite_member(
         raise validation_failed(errors)
     member_id = membership_store.find_member_id(tx, organization.id, email)
     if member_id is not None:
-        raise Conflict(f"{email} is already a member. Change the role with PATCH …/members/{member_id}.")
+        raise Conflict(f"{email} is already a member. Change the role of the member instead.")
     refuse_full_mailbox(tx, email)
     _refuse_too_many(tx, organization.id, email)
     for each in store.list_open_invitations(tx, organization.id):
@@ -104,9 +105,7 @@ def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode
     code_id = parse_id(identifier)
     found = store.find_open_invitation(tx, organization_id, code_id) if code_id is not None else None
     if found is None:
-        raise OrganizationNotFound(
-            "No open invitation has this id. Check the id; GET …/invitations lists the open invitations."
-        )
+        raise OrganizationNotFound("There is no such open invitation. Check the list of open invitations.")
     return found
 
 

@@ -89,8 +89,7 @@ def _refuse_unconfirmed(
             f"This deletes {organization.name} for good, with {counted(members, 'member')}, "
             f"{counted(live, 'name')}, {counted(len(held) - live, 'name')} "
             f"in the trash and {counted(balance, 'credit')}. Transfer the names that you want to keep, "
-            "then send "
-            f'{{"confirm": "{organization.slug}"}}.',
+            f"then confirm with its slug, {organization.slug}.",
             details={
                 "members": members,
                 "names": live,
@@ -99,7 +98,7 @@ def _refuse_unconfirmed(
             },
         )
     if confirm.strip() != organization.slug:
-        sentence = f"This is not the slug of the organization. Send {organization.slug}."
+        sentence = f"This is not the slug of the organization. Give {organization.slug}."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
 
 

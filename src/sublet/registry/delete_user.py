@@ -240,11 +240,11 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         raise Conflict(
             f"This deletes your account for good, with {counted(live, 'name')} and "
             f"{counted(balance, 'credit')}. Transfer the names that you "
-            'want to keep alive, then send {"confirm": "YOUR ADDRESS"}.',
+            "want to keep alive, then confirm with the address of your account.",
             details={"names": live, "credits": balance},
         )
     if normalise_email(confirm) != user.email:
-        sentence = "This is not the address of your account. Send the address that GET /me shows."
+        sentence = "This is not the address of your account. Check the spelling."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
     # The event of the deletion is kept, so it must not have the client's address.
     delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)

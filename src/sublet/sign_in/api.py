@@ -69,7 +69,7 @@ from sublet.sign_up.codes import SIGN_IN, VALID_FOR
 from sublet.sign_up.store import find_signing_key
 
 sessions = Operations(
-    API, tags.SESSIONS, id=Parameter("The session's id, or `current` for the session of this request.", "3")
+    API, tags.SESSIONS, id=Parameter("The session's id, or `current` for the present session.", "3")
 )
 
 passkeys = Operations(API, tags.SESSIONS, id=Parameter("The passkey's id.", "3"))
@@ -521,9 +521,7 @@ async def add_passkey_(call: Call[PasskeyBody, None]) -> Answer[PasskeyAnswer]:
     def read(tx: Tx) -> Passkey:
         passkey = store.find_passkey(tx, done.outcome.id)
         if passkey is None:
-            raise PasskeyNotFound(
-                "This passkey was added earlier and has been removed since. See GET /passkeys."
-            )
+            raise PasskeyNotFound("This passkey was added earlier and has been removed since. Add it again.")
         return passkey
 
     done = await write_once(call, verb)

@@ -26,7 +26,7 @@ from sublet.sign_up.codes import (
 from sublet.sign_up.sign_up import check_disposable
 from sublet.sign_up.use_code import is_expired
 
-CODE_SENTENCE = "This code is wrong, used or too old. Send the newest code, or get a new code with PATCH /me."
+CODE_SENTENCE = "This code is wrong, used or too old. Give the newest code, or ask for a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def change_account(tx: Tx, actor: Actor, change: AccountChange, public_url: str)
 
 def _check_change(change: AccountChange) -> tuple[dict[str, object], str | None]:
     if change == AccountChange():
-        sentence = "Send a value to change: `name`, `email` or `reminders`."
+        sentence = "Give a value to change: `name`, `email` or `reminders`."
         raise validation_failed([FieldError("name", "required", sentence)])
     values: dict[str, object] = {}
     email, errors = None, list[FieldError]()
@@ -87,7 +87,7 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     limit = ADDRESS_CODES_OF_USER
     if store.count_of_user(tx, user.id, NEW_ADDRESS, limit.since(tx.now)) >= limit.most:
         raise limit.refusal(
-            f"You requested more than {limit.most} codes for a new address within an hour. Wait an hour."
+            f"You asked for more than {limit.most} codes for a new address within an hour. Wait an hour."
         )
     if _entered_too_many(tx, user.id):
         raise WRONG_CODES.refusal(
@@ -113,8 +113,8 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     enqueue(tx, user, message, reference=f"code:{code_id}", recipient=email, expires_at=expires_at)
     audit.record(tx, actor, "user.ask_address", user.id)
     sentence = (
-        f"A change of your account's address to {email} was requested. It takes effect with a code that "
-        "was mailed to that address."
+        f"Your account's address is to change to {email}. It takes effect with a code that was mailed to "
+        "that address."
     )
     notify(tx, user, "address_asked", code_id, sentence, public_url)
 

@@ -20,11 +20,11 @@ from sublet.limits import (
     SIGN_IN_MAILS_TO_ADDRESS,
 )
 from sublet.mail.letter import render
+from sublet.mail.model import SIGN_IN_PATH
 from sublet.mail.outbox import enqueue_to, lock_and_count_mails
 from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
-from sublet.sign_up.sign_up import SIGN_IN_PATH
 from sublet.sign_up.use_code import takes_only_links
 
 
@@ -87,7 +87,7 @@ def _limit_network(tx: Tx, network: str) -> None:
     count, _ = store.count_of_network(tx, network, (SIGN_IN,), limit.since(tx.now))
     if count >= limit.most:
         raise limit.refusal(
-            f"Your network requested more than {limit.most} sign-in codes within an hour. Wait an hour, or "
+            f"Your network asked for more than {limit.most} sign-in codes within an hour. Wait an hour, or "
             "sign in with a passkey."
         )
 

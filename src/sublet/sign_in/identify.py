@@ -27,8 +27,8 @@ from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, MailedCode
 from sublet.sign_up.use_code import use_code, use_link
 
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest code, or get a new code with POST "
-    "/auth/sessions. After too many wrong codes in a day, only the link in the mail works."
+    "This code is wrong, used or too old. Give the newest code, or ask for a new one. After too many wrong "
+    "codes in a day, only the link in the mail works."
 )
 PASSKEY_SENTENCE = (
     "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by "

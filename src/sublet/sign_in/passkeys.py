@@ -30,8 +30,7 @@ from sublet.sign_up.store import find_signing_key, insert_solved_challenge
 
 PASSKEYS_MAX = 20
 CHALLENGE_SENTENCE = (
-    "This credential answers no valid challenge of this session. Get a new challenge from POST "
-    "/passkeys/challenge."
+    "This credential answers no valid challenge of this session. Start again with a new challenge."
 )
 
 
@@ -69,7 +68,7 @@ def add_passkey(
     if credential is None:
         errors = [
             *errors,
-            FieldError("credential", "required", "Send the credential that the browser created."),
+            FieldError("credential", "required", "Give the credential that the browser created."),
         ]
     if errors or credential is None:
         raise validation_failed(errors)
@@ -133,7 +132,7 @@ def remove_passkey(tx: Tx, actor: Actor, identifier: str, public_url: str) -> Pa
     passkey_id = parse_id(identifier)
     passkey = store.find_passkey(tx, passkey_id) if passkey_id is not None else None
     if passkey is None or passkey.user_id != user.id:
-        raise PasskeyNotFound("You have no such passkey. Check the id; GET /passkeys lists yours.")
+        raise PasskeyNotFound("You have no such passkey. Check its id in the list of your passkeys.")
     store.delete_passkey(tx, passkey.id)
     audit.record(tx, actor, "passkey.remove", passkey.id, after={"user_id": user.id})
     sentence = f"The passkey {quoted(passkey.name)} was removed from your account."
@@ -153,7 +152,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     if present is not None and present.ends_at > tx.now:
         raise Conflict(
             f"A recovery has already started and will be ready at {present.ready_at:%Y-%m-%d %H:%M} UTC. "
-            "Wait until then, or stop it with DELETE /passkeys/recovery."
+            "Wait until then, or stop it."
         )
     if store.count_passkeys(tx, user.id) == 0:
         raise Conflict(
@@ -164,7 +163,7 @@ def start_recovery(tx: Tx, actor: Actor, public_url: str) -> Recovery:
     store.insert_recovery(tx, recovery)
     audit.record(tx, actor, "user.start_recovery", user.id, after={"ready_at": ready_at.isoformat()})
     sentence = (
-        "A browser that is signed in to your account requested a recovery, because the passkeys are lost. "
+        "A browser that is signed in to your account started a recovery, because the passkeys are lost. "
         f"From {ready_at:%Y-%m-%d %H:%M} UTC, a sign-in by mail is enough to remove the passkeys. To stop "
         "the recovery, sign in with a passkey."
     )

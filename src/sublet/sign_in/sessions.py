@@ -101,7 +101,7 @@ def end_session(tx: Tx, actor: Actor, identifier: str) -> Session:
     session_id = actor.session_id if identifier == CURRENT else parse_id(identifier)
     session = store.find_session(tx, session_id) if session_id is not None else None
     if session is None or session.user_id != user.id:
-        raise SessionNotFound("You have no such session. Check the id; GET /sessions lists yours.")
+        raise SessionNotFound("You have no such session. Check its id in the list of your sessions.")
     end(tx, actor, session)
     return session
 

@@ -203,8 +203,8 @@ async def _check_challenge(call: OpenCall[SignUpBody], payload: str) -> SolvedCh
     solved = check_solution(key, payload) if len(payload) <= PAYLOAD_CHARACTERS_MAX else None
     if solved is None:
         sentence = (
-            "This is no solution of a challenge of this service, or the challenge has expired. Send the "
-            "solution of a new challenge, from GET /auth/challenge."
+            "This is no solution of a challenge of this service, or the challenge has expired. Start again "
+            "with a new challenge."
         )
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
     return solved

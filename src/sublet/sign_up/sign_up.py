@@ -29,6 +29,7 @@ from sublet.limits import (
     UNPROVEN_SIGN_UPS_OF_NETWORK,
 )
 from sublet.mail.letter import render
+from sublet.mail.model import CONFIRM_PATH, SIGN_IN_PATH
 from sublet.mail.outbox import enqueue_to, lock_and_count_mails
 from sublet.restrictions import SCOPES
 from sublet.sign_up import store
@@ -44,10 +45,8 @@ from sublet.sign_up.codes import (
 from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
-CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
-"""The pages that the links in mails open."""
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Send the newest code, or sign up again. After too many wrong "
+    "This code is wrong, used or too old. Give the newest code, or sign up again. After too many wrong "
     "codes in a day, only the link in the mail works."
 )
 PURPOSES = (SIGN_UP, INVITATION)
@@ -214,10 +213,7 @@ def check_disposable(email: str) -> list[FieldError]:
 
 def _use_challenge(tx: Tx, solved: SolvedChallenge | None) -> None:
     if solved is not None and not store.insert_solved_challenge(tx, solved.signature, solved.expires_at):
-        sentence = (
-            "This challenge was used before. Get a new challenge from GET /auth/challenge, and send its "
-            "solution."
-        )
+        sentence = "This challenge was used before. Start again with a new challenge."
         raise validation_failed([FieldError("challenge", "value_invalid", sentence)])
 
 
@@ -236,7 +232,7 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
     if request.solved is None and unproven >= unproven_limit.most:
         raise unproven_limit.refusal(
             f"More than {unproven_limit.most} sign-ups without a solved challenge came from your network "
-            "within an hour. Solve a challenge from GET /auth/challenge, or wait an hour."
+            "within an hour. Solve a challenge, as a browser with JavaScript does, or wait an hour."
         )
 
 

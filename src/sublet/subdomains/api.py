@@ -606,8 +606,7 @@ def find_written(tx: Tx, call: Call[Any, Any], subdomain_id: int) -> Subdomain:
     subdomain = store.find_subdomain(tx, subdomain_id)
     if subdomain is None:
         raise Unavailable(
-            "The registry's database has lost this change before it was acknowledged. Send the same "
-            "request again, with the same Idempotency-Key if it had one.",
+            "The registry's database has lost this change before it was acknowledged. Make it again.",
             retry_after_seconds=1,
         )
     if subdomain.user_id != call.registrant.holder.id:

@@ -168,8 +168,8 @@ def _refuse_held(tx: Tx, user: User, requested: RequestedName) -> None:
             raise unavailable("cooling_off", owned=False)
         if holder.trashed_at is not None:
             restorable = owned and holder.suspended_at is None and is_restorable(holder, tx.now)
-            raise unavailable("in_trash", owned=owned, restorable=restorable, fqdn=fqdn)
-        raise unavailable("taken", owned=owned, fqdn=fqdn)
+            raise unavailable("in_trash", owned=owned, restorable=restorable)
+        raise unavailable("taken", owned=owned)
     if store.has_unpublished_row(tx, platform_domain.id, fqdn):
         # An old zone file brought back a former delegation. Its removal is not published yet.
         raise unavailable("cooling_off", owned=False)
@@ -195,12 +195,10 @@ def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
     return any(is_at_or_below(host, fqdn) for host in hosts)
 
 
-def unavailable(
-    reason: str, *, owned: bool, restorable: bool = False, fqdn: str = ""
-) -> SubdomainUnavailable:
+def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
     """Return the refusal for a reason.
 
-    `owned` is true if the user holds the name `fqdn`, `restorable` if the user can restore the name.
+    `owned` is true if the user holds the name, `restorable` if the user can restore the name.
     """
     messages = {
         "reserved": "This name is reserved. Choose another name.",
@@ -212,10 +210,10 @@ def unavailable(
         "depended_on": "Names of other users have nameservers at or below "
         "this name, so it is reserved. Choose "
         "another name.",
-        "taken": f"You hold this name already. To change it, send PUT /subdomains/{fqdn}/nameservers."
+        "taken": "You hold this name already. Change its nameservers or records instead."
         if owned
         else "This name is taken. Choose another name.",
-        "in_trash": f"This name is in your trash. Send POST /subdomains/{fqdn}/restore to restore it."
+        "in_trash": "This name is in your trash. Restore it instead."
         if restorable
         else "This name is in the trash and not free yet. Choose another name, or try again later.",
         "cooling_off": "This name was purged recently and is not free yet. "

@@ -24,7 +24,7 @@ def not_found() -> SubdomainNotFound:
     Names of other users, and names that the token is not for, get the same refusal, so that it reveals
     nothing about them.
     """
-    return SubdomainNotFound("You have no such subdomain. Check the name; GET /subdomains lists yours.")
+    return SubdomainNotFound("You have no such subdomain. Check the spelling in the list of your names.")
 
 
 def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
@@ -68,8 +68,7 @@ def _require_live(subdomain: S | None, now: datetime) -> S:
         raise SubdomainNotFound(
             "This subdomain is in the trash, and suspended. Open a ticket to ask for a review."
             if is_suspended
-            else f"This subdomain is in the trash. Send POST /subdomains/{subdomain.fqdn}/restore to "
-            "restore it.",
+            else "This subdomain is in the trash. Restore it first.",
             details={"in_trash": True, "restorable_until": restorable_until(subdomain)},
         )
     return subdomain
@@ -104,8 +103,8 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         )
     status = derive_status(subdomain, now)
     raise Conflict(
-        f"This subdomain is {status}, and {verb} is not possible in that state. "
-        f"See `allowed_actions` of GET /subdomains/{subdomain.fqdn}/timeline.",
+        f"This subdomain is {status}, and {verb} is not possible in that state. Its timeline says what is "
+        "possible.",
         details={"status": status},
     )
 

@@ -1,6 +1,6 @@
 """The SQL of lists of names, with filters."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import islice
@@ -82,6 +82,12 @@ def list_own(
 def list_all(tx: Tx, wanted: SubdomainFilter, limit: int, *, user_id: int | None = None) -> list[Subdomain]:
     """Return the subdomains of all users, or of the user `user_id`, that match the filters, newest first."""
     return _newest(tx, Subdomain, _filtered(tx, select_subdomains(), wanted, user_id), wanted, limit)
+
+
+def ids_with_records(tx: Tx, ids: Sequence[int]) -> set[int]:
+    """Return which of these subdomains have records."""
+    query = select(subdomains.c.id).where(subdomains.c.id.in_(ids), subdomains.c.record_count > 0)
+    return set(tx.connection.execute(query).scalars())
 
 
 def _newest(tx: Tx, of: type[S], query: Select[Any], wanted: SubdomainFilter, limit: int) -> list[S]:

@@ -18,17 +18,13 @@ def mode_errors(requested: str | None) -> list[FieldError]:
     # `admin` is a known mode, and `choose_mode` refuses it with another code.
     if requested in (None, ADMIN, *MODES):
         return []
-    sentence = f"There is no such mode. Send one of {', '.join(MODES)}."
+    sentence = f"Choose one of {', '.join(MODES)}."
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
 def _mode_advice(label_class: str) -> str:
     modes = " or ".join(MODES_BY_CLASS[label_class])
-    return (
-        f"Send {modes}, or no mode."
-        if modes
-        else "This label can't be registered in any mode. Choose another label."
-    )
+    return f"Choose {modes}." if modes else "Only the operator registers it. Choose another label."
 
 
 def choose_mode(
@@ -61,19 +57,17 @@ def choose_mode(
         if offered:
             return _withheld_refusal(offered[0], withheld[offered[0]])
         return RegistrationModeNotAllowed(
-            "This platform domain offers no mode for this label now. Choose another label."
+            "This platform domain does not offer this label now. Choose another label."
         )
     if requested == ADMIN:
-        return RegistrationModeNotAllowed(
-            "The mode admin is not available through the API. Send another mode, or no mode."
-        )
+        return RegistrationModeNotAllowed("Only the operator registers names as admin. Choose another one.")
     if requested not in fitting:
         return RegistrationModeNotAllowed(
-            f"This label can't be registered in the mode {requested}. {_mode_advice(label_class)}"
+            f"This label can't be registered as {requested}. {_mode_advice(label_class)}"
         )
     if requested not in offers:
         return RegistrationModeNotAllowed(
-            f"This platform domain does not offer the mode {requested}. Send one of its `modes`, or no mode."
+            f"This platform domain does not offer {requested}. Choose one that it offers."
         )
     if requested in withheld:
         return _withheld_refusal(requested, withheld[requested])
@@ -84,8 +78,8 @@ def choose_mode(
 
 def _withheld_refusal(mode: str, until: datetime) -> RegistrationModeNotAllowed:
     return RegistrationModeNotAllowed(
-        f"A new account may not use the mode {mode} before {until:%Y-%m-%d %H:%M} UTC. Send another mode, "
-        "or wait until then.",
+        f"A new account may not register names as {mode} before {until:%Y-%m-%d %H:%M} UTC. Wait until "
+        "then, or choose another one.",
         details={"available_at": until},
     )
 
@@ -101,8 +95,7 @@ def operator_offer(
     """
     if mode != ADMIN and mode not in offers:
         return RegistrationModeNotAllowed(
-            f"This platform domain does not offer the mode {shown(mode)}. Give "
-            f"{' or '.join([ADMIN, *offers])}."
+            f"This platform domain does not offer {shown(mode)}. Give {' or '.join([ADMIN, *offers])}."
         )
     period_days = offers[mode].period_days if mode in offers else PERIOD_DAYS
     return Offer(platform_domain_id, mode, 0, 0, period_days if days is None else days, None)

@@ -38,7 +38,7 @@ RESEMBLANCE_MIN: Final = 0.7
 """The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared
 TLD alone doesn't.
 """
-_LIST_ADVICE: Final = "GET /platform-domains lists the platform domains that you can use."
+_LIST_ADVICE: Final = "Choose one from the list of platform domains."
 
 
 def canonical_domain(text: str) -> str | None:
@@ -171,7 +171,7 @@ def _select_platform_domain(
             FieldError(
                 "domain",
                 "fqdn_mismatch",
-                "`platform_domain_id` and `domain` select different platform domains. Send only one of "
+                "`platform_domain_id` and `domain` select different platform domains. Give only one of "
                 "these fields.",
             )
         ]
@@ -233,15 +233,13 @@ def label_of(
                 FieldError(
                     "fqdn",
                     "fqdn_mismatch",
-                    "`fqdn` and `label` have different labels. Send only one of these fields.",
+                    "`fqdn` and `label` have different labels. Give only one of these fields.",
                 )
             )
         label = label if command.label is not None else from_fqdn
     elif command.label is None and command.fqdn is None:
         errors.append(
-            FieldError(
-                "label", "label_required", "The name is missing. Send a `label`, or the full name as `fqdn`."
-            )
+            FieldError("label", "label_required", "The name is missing. Give a label, or the full name.")
         )
     if label is not None and platform_domain is not None:
         field = "label" if command.label is not None else "fqdn"
@@ -290,7 +288,7 @@ def _label_from_fqdn(
             FieldError(
                 "fqdn",
                 "fqdn_mismatch",
-                "`fqdn` is not below the selected platform domain. Send only `fqdn`, or the platform "
+                "`fqdn` is not below the selected platform domain. Give only `fqdn`, or the platform "
                 "domain and `label`.",
             )
         )

@@ -37,8 +37,8 @@ class Quota:
     def refusal(self) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
-            f"All {self.limit} free names of your quota are in use. Delete one first, or register in "
-            "another mode.",
+            f"All {self.limit} free names of your quota are in use. Delete one first, or register this one "
+            "for credits.",
             details={"limit": self.limit, "used": self.used},
         )
 

@@ -229,7 +229,7 @@ def _check_records(
     if not command.records or platform_domain is None or not label:
         return (), ()
     if command.nameservers:
-        sentence = "A name has nameservers or records. Send only one of the two."
+        sentence = "A name has nameservers or records. Give only one of the two."
         return (), (FieldError("records", "value_invalid", sentence),)
     return check_records(f"{label}.{platform_domain.domain}", command.records, platform_domain)
 

@@ -55,7 +55,11 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_closing(subdomain)
     refuse_renewed_by_operator(subdomain)
     if not is_renewal_open(subdomain, tx.now):
-        raise _not_available(subdomain, "This subdomain can't be renewed yet. Wait until `details.opens_at`.")
+        raise _not_available(
+            subdomain,
+            f"This subdomain can't be renewed before {renewal_opens_at(subdomain):%Y-%m-%d %H:%M} UTC. "
+            "Wait until then.",
+        )
     return extend(tx, actor, user, subdomain, payable, action="renew")
 
 

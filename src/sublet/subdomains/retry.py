@@ -28,14 +28,11 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     refuse_unless_allowed(subdomain, "retry", tx.now)
     if not has_nameserver(subdomain):
         raise NameserverRequired(
-            "This subdomain has no nameservers to publish. Set nameservers first with PUT "
-            f"/subdomains/{subdomain.fqdn}/nameservers. "
-            "The registry retries the removal of an old delegation automatically."
+            "This subdomain has no nameservers to publish. Set nameservers first. The registry retries the "
+            "removal of an old delegation automatically."
         )
     if not provisioning_failed(subdomain):
-        raise RetryNotAvailable(
-            "Provisioning has not failed, so it can't be retried. See `status` of the subdomain."
-        )
+        raise RetryNotAvailable("Provisioning has not failed, so it can't be retried. No action needed.")
     # Lock order, as in the publisher: zone, then name.
     end_zone_back_off(tx, subdomain.platform_domain_id)
     store.update_subdomain(tx, subdomain.id, provision_error=None, attempts=0, next_attempt_at=None)

@@ -164,7 +164,7 @@ def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, 
         isinstance(body, NameserversBody) and body.nameservers is None
     )
     if hosts and has_list:
-        sentence = "is sent together with `nameservers`. Send either `nameservers`, or `ns1` to `ns4`."
+        sentence = "is given together with `nameservers`. Give either `nameservers`, or `ns1` to `ns4`."
         raise validation_failed([FieldError(next(iter(hosts)), "value_invalid", sentence)])
     if isinstance(body.nameservers, list):
         return tuple(body.nameservers)
@@ -198,7 +198,7 @@ def _missing_keys(hosts: dict[str, str]) -> list[FieldError]:
     if not hosts:
         return []
     last = max(hosts)
-    sentence = f"is missing, but `{last}` was sent. Send the nameservers as `ns1`, `ns2` … without a gap."
+    sentence = f"is missing, but `{last}` is given. Give the nameservers as `ns1`, `ns2` … without a gap."
     return [FieldError(key, "required", sentence) for key in _KEYS if key < last and key not in hosts]
 
 

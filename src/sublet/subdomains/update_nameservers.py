@@ -55,9 +55,7 @@ def update_nameservers(
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     if command.nameservers and has_records(subdomain):
         raise RecordsExist(
-            f"{subdomain.fqdn} has records, which its nameservers would hide. Remove them first with PUT "
-            f"/subdomains/{subdomain.fqdn}/records "
-            'and `"records": []`.'
+            f"{subdomain.fqdn} has records, which its nameservers would hide. Remove the records first."
         )
     delegation = apply_change(tx, actor, user, subdomain, command, changes_per_day=changes_per_day)
     if subdomain.delegation.ds_records and not delegation.ds_records:
@@ -153,9 +151,10 @@ def _refuse_over_changes_per_day(tx: Tx, subdomain_id: int, changes_per_day: int
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
     if oldest_at is None or oldest_at + DAY <= tx.now:
         return
+    # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
+    again_at = min(oldest_at, tx.now) + DAY
     raise RateLimited(
-        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Wait for "
-        "`Retry-After` seconds.",
-        # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
-        retry_after_seconds=min(ceil((oldest_at + DAY - tx.now).total_seconds()), int(DAY.total_seconds())),
+        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Try again "
+        f"after {again_at:%Y-%m-%d %H:%M} UTC.",
+        retry_after_seconds=ceil((again_at - tx.now).total_seconds()),
     )

@@ -20,7 +20,7 @@ def find_own_ticket(tx: Tx, actor: Actor, identifier: str) -> Ticket:
     """
     ticket = _find(tx, identifier, actor.holder_id)
     if ticket is None or not _is_allowed(actor, ticket):
-        raise TicketNotFound("You have no such ticket. Check the number; GET /support/tickets lists yours.")
+        raise TicketNotFound("You have no such ticket. Check the number in the list of your tickets.")
     return ticket
 
 

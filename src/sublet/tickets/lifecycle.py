@@ -83,7 +83,7 @@ def check_message(text: str | None) -> list[FieldError]:
 
 def _check_length(field: str, text: str | None, characters_max: int) -> list[FieldError]:
     if text is None or not text.strip():
-        return [FieldError(field, "required", "This is missing or blank. Send a text.")]
+        return [FieldError(field, "required", "This is missing or blank. Give a text.")]
     if len(text) > characters_max:
         message = f"This has {len(text):,} characters. Shorten it to {characters_max:,}."
         return [FieldError(field, "too_long", message)]

@@ -102,12 +102,12 @@ def _find_subdomain_of_request(
     for field, identifier in identifiers.items():
         found = _find_subdomain_of_user(tx, actor, identifier)
         if found is None:
-            sentence = "You have no such subdomain. Check the name, or omit this field."
+            sentence = "You have no such subdomain. Check the name, or leave it out."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
         elif first is None:
             first = (field, found)
         elif found.id != first[1].id:
-            sentence = f"`{field}` and `{first[0]}` are different subdomains. Send only one of these fields."
+            sentence = f"`{field}` and `{first[0]}` are different subdomains. Give only one of these fields."
             errors.append(FieldError(field, "ticket_subdomain_invalid", sentence))
     return first[1] if first is not None else None
 

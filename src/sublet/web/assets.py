@@ -28,7 +28,7 @@ _HEADERS = {"cache-control": "public, max-age=31536000, immutable"}
 class CompressedBody:
     """The body of an answer, compressed once.
 
-    Not for a page with data of a session, whose length would reveal them (BREACH).
+    Not for a page that repeats the request beside data of a session, which its length would reveal (BREACH).
     """
 
     def __init__(self, media_type: str, body: bytes) -> None:

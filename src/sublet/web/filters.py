@@ -5,36 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from urllib.parse import urlencode
 
-from jinja2 import pass_context
-from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from sublet.subdomains.api import AvailabilityShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
-_PLANS = {"mode": "plan", "modes": "plans", "Mode": "Plan", "Modes": "Plans"}
-_MODE = re.compile(r"\b[Mm]odes?\b")
 _CODE = re.compile(r"`([^`]+)`")
-_OPERATION = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])")
-_PAGES = {
-    "subdomains": "/names",
-    "transfers": "/transfers",
-    "credits": "/credits",
-    "support": "/tickets",
-    "tokens": "/tokens",
-    "activity": "/activity",
-}
-"""The page that replaces an operation in a message, by the first segment of the operation's path.
-Organizations have these pages too.
-"""
-_PERSONAL_PAGES = {
-    "me": "/account",
-    "passkeys": "/passkeys",
-    "sessions": "/sessions",
-    "organizations": "/organizations",
-    "platform-domains": "/",
-    "auth": "/signin",
-}
 _ABBREVIATION = re.compile(r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b", re.IGNORECASE)
 _FIELD_LABELS = {
     "fqdn": "Name",
@@ -111,22 +87,9 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-@pass_context
-def message(context: Context, text: str) -> Markup:
-    """Return a message of the API for a page.
-
-    A mode of registration is a plan on pages. Backquotes become code, and operations become links to their
-    pages.
-    """
-
-    def link(found: re.Match[str]) -> str:
-        first = found[1].split("/")[1]
-        path = context["url"](_PAGES[first]) if first in _PAGES else _PERSONAL_PAGES.get(first)
-        begins = found.string[: found.start()].rstrip().endswith((".", "?", "!")) or found.start() == 0
-        return f'<a href="{path}">{"This" if begins else "this"} page</a>' if path else found[0]
-
-    shown = _CODE.sub(r"<code>\1</code>", str(escape(_MODE.sub(lambda found: _PLANS[found[0]], text))))
-    return Markup(_OPERATION.sub(link, shown))  # noqa: S704 - it is escaped
+def message(text: str) -> Markup:
+    """Return a message of the API for a page: backquotes become code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
 
 
 def field_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+from secrets import token_hex
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
@@ -91,14 +92,21 @@ def parse_form(body: bytes) -> Form:
     return Form([(name, value.replace("\r\n", "\n").strip()) for name, value in pairs])
 
 
-def form_token(session_secret: Secret) -> str:
-    """Return the token of the forms of a session. Pages of other sites can't know it."""
-    return hmac.new(session_secret.reveal().encode(), b"form", "sha256").hexdigest()
+def form_token(session_secret: Secret, salt: str = "") -> str:
+    """Return a token for the forms of a session. Pages of other sites can't know it.
+
+    By default its salt is random, so that the lengths of compressed pages don't reveal it (BREACH).
+    """
+    salt = salt or token_hex(8)
+    return (
+        f"{salt}.{hmac.new(session_secret.reveal().encode(), f'form {salt}'.encode(), 'sha256').hexdigest()}"
+    )
 
 
 def is_form_token(text: str, session_secret: Secret) -> bool:
-    """True if a text is the token of this session. The comparison takes constant time."""
-    return hmac.compare_digest(text.encode(), form_token(session_secret).encode())
+    """True if a text is a token of this session. The comparison takes constant time."""
+    salt = text.partition(".")[0]
+    return hmac.compare_digest(text.encode(), form_token(session_secret, salt).encode())
 
 
 def new_key() -> str:

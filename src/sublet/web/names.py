@@ -13,7 +13,9 @@ from sublet.db import Tx
 from sublet.operations.call import Call
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.lifecycle import restorable_until
+from sublet.subdomains.list_store import ids_with_records
 from sublet.subdomains.shapes import SubdomainShape
+from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.page import LISTED_MAX, PageCall
 
 ATTENTION_MAX = 10
@@ -41,9 +43,15 @@ async def show_list(call: PageCall) -> Response:
     if order is not None:
         names.sort(key=order[1])
     attention = [] if call.refusal or any(filters.values()) else await _find_attention(call)
+    without = [each.id for each in names if not each.nameservers]
     return call.render(
         "names",
         filters=filters,
+        with_records=await call.read("list_subdomains", lambda tx, _call: ids_with_records(tx, without))
+        if without
+        else set(),
+        chosen=CHOSEN_MAX if call.request.query_params.get("choose") == "all" else 0,
+        chosen_max=CHOSEN_MAX,
         found=found,
         names=names,
         orders=[("", "newest first"), *((key, words) for key, (words, _) in ORDERS.items())],

@@ -20,7 +20,7 @@ from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.docs_page import Reference
 from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
-from sublet.operations.client import Client, address_key, is_from_site, origin_refusal
+from sublet.operations.client import Client, address_key, is_from_site
 from sublet.operations.operation import Operation
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
 from sublet.web.waiting import NOTHING_WAITS, Waiting
@@ -258,7 +258,10 @@ class PageCall:
         if self.page.is_open or secret is None:
             return
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
-            raise origin_refusal(self.client.site)
+            raise OriginRefused(
+                "You have signed in again since you opened this form. Open the page again, and fill it in "
+                "there."
+            )
 
     @property
     def has_old_sign_in(self) -> bool:

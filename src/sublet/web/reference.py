@@ -55,8 +55,11 @@ async def _reference(call: PageCall) -> Reference:
 
 
 def _render(call: PageCall, reference: Reference, **values: Any) -> Response:
-    """Return the page, compressed if it has no data of a session."""
+    """Return the page.
+
+    It is compressed, but not if a search repeats a text of the request beside data of a session (BREACH).
+    """
     page = call.render("reference", reference=reference, **values)
-    if call.registrant is not None:
+    if call.registrant is not None and values["wanted"]:
         return page
     return CompressedBody("text/html", bytes(page.body)).answer(call.request, {})

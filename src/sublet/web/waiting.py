@@ -1,6 +1,6 @@
-"""What waits for the user: names that others offer, and tickets that staff has answered.
+"""What waits for the user: broken names, names that others offer, and tickets that staff has answered.
 
-The head of each page counts both.
+The head of each page counts them.
 """
 
 from collections.abc import Mapping
@@ -9,21 +9,26 @@ from datetime import timedelta
 
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
+from sublet.subdomains.list_store import list_own
+from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.transfers import store as transfer_store
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.tickets import store as ticket_store
 from sublet.tickets.model import Ticket, TicketFilter
 
 WAITING_MAX = 10
-"""The maximum number of shown offers and tickets."""
+"""The maximum number of counted names, and of shown offers and tickets."""
 ANSWERED_FOR = timedelta(days=7)
 """How long an answered ticket waits. Which tickets the user has read isn't stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Open offers to the user, and tickets that were answered lately, the newest first."""
+    """The number of names whose delegation is broken, open offers to the user, and tickets that were answered
+    lately, the newest first.
+    """
 
+    broken: int = 0
     offers: tuple[NameTransfer, ...] = ()
     tickets: tuple[Ticket, ...] = ()
 
@@ -31,6 +36,7 @@ class Waiting:
     def counts(self) -> Mapping[str, tuple[int, str]]:
         """The count of each page of the navigation, and what is counted."""
         return {
+            "/names": (self.broken, "broken"),
             "/transfers": (len(self.offers), "offered to you"),
             "/tickets": (len(self.tickets), "answered"),
         }
@@ -50,8 +56,10 @@ def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
         WAITING_MAX,
         None,
     )
+    broken = list_own(tx, registrant.actor(request_id), SubdomainFilter(health="broken"), WAITING_MAX, None)
     answered = ticket_store.list_own(
         tx, registrant.actor(request_id), TicketFilter(status="answered"), WAITING_MAX, None
     )
     since = tx.now - ANSWERED_FOR
-    return Waiting(tuple(offers), tuple(each for each in answered if each.last_message_at > since))
+    recent = tuple(each for each in answered if each.last_message_at > since)
+    return Waiting(len(broken), tuple(offers), recent)

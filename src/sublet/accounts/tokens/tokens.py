@@ -88,7 +88,7 @@ def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
     token_id = parse_id(identifier)
     token = store.find_token(tx, token_id) if token_id is not None else None
     if token is None or token.user_id != acting.user_id or not _may_act_on(acting, token):
-        raise TokenNotFound("You have no such token. Check the id; GET /tokens lists yours.")
+        raise TokenNotFound("You have no such token. Check its id in the list of your tokens.")
     return token
 
 
@@ -109,9 +109,7 @@ def budget_of(token: Token) -> int:
 def refuse_ended(tx: Tx, token: Token) -> None:
     """Raise `Conflict` if a token was revoked or has expired."""
     if token.revoked_at is not None or (token.expires_at is not None and token.expires_at <= tx.now):
-        raise Conflict(
-            "This token was revoked or has expired. Use another token, or create one with POST /tokens."
-        )
+        raise Conflict("This token was revoked or has expired. Use another token, or create one.")
 
 
 def excess_errors(acting: ActingCredential, wanted: Restrictions) -> list[FieldError]:
@@ -218,8 +216,7 @@ def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int 
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
         sentence = (
-            "You are not a member of an organization with this id. Check the id; GET /organizations lists "
-            "yours."
+            "You are not a member of this organization. Check its id in the list of your organizations."
         )
         return [FieldError("organization_id", "value_invalid", sentence)]
     return []

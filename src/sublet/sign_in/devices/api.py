@@ -263,7 +263,7 @@ async def _write_decision(
         found = device_store.find_request(tx, done.outcome.id)
         if found is None:
             raise DeviceNotFound(
-                "This program was allowed or refused earlier, and its request is deleted. No action needed."
+                "This program was allowed or refused earlier, and its code is deleted. No action needed."
             )
         return found
 

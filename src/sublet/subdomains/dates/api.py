@@ -178,13 +178,13 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
         raise validation_failed(
             [
                 FieldError(
-                    "enabled", "required", "is missing. Send true to renew the name automatically, or false."
+                    "enabled", "required", "is missing. Give true to renew the name automatically, or false."
                 )
             ]
         )
     if body.enabled and body.max_credits is None:
         sentence = (
-            "is missing. Send the maximum price of a renewal in credits; 0 renews only while renewals are "
+            "is missing. Give the maximum price of a renewal in credits; 0 renews only while renewals are "
             "free."
         )
         raise validation_failed([FieldError("max_credits", "required", sentence)])

@@ -74,10 +74,8 @@ _ALL_AGREE = {
 
 _ADVICE = {
     "published": "No action is needed.",
-    "empty": "Send PUT /subdomains/{fqdn}/nameservers to set "
-    "nameservers, or PUT /subdomains/{fqdn}/records to "
-    "set records.",
-    "trashed": "Send POST /subdomains/{fqdn}/restore to restore it.",
+    "empty": "Set nameservers or records.",
+    "trashed": "Restore it to publish it again.",
     "suspended": "Open a ticket to ask for a review.",
 }
 """What to do if all servers agree, by `_state`."""
@@ -125,9 +123,8 @@ def warnings_of_lacking(fqdn: str, lacking: Sequence[ParentServer]) -> tuple[str
         return ()
     hosts = ", ".join(each.server for each in lacking)
     warning = (
-        f"These name servers are not known to have the last change of {fqdn} yet: {hosts}. "
-        f"GET /subdomains/{fqdn}/delegation shows what they answer. If they still lack it after a minute, "
-        "open a ticket."
+        f"These name servers are not known to have the last change of {fqdn} yet: {hosts}. Look at what "
+        "they answer. If they still lack it after a minute, open a ticket."
     )
     return (warning,)
 

@@ -60,12 +60,11 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     if command.record_sets is None:
-        raise validation_failed([FieldError("records", "required", "is missing; send it")])
+        raise validation_failed([FieldError("records", "required", "is missing; give it")])
     if has_nameserver(subdomain):
         raise DelegationExists(
-            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first with PUT "
-            f"/subdomains/{subdomain.fqdn}/nameservers "
-            'and `"nameservers": []`, or add the records at the DNS provider of these nameservers.'
+            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first, or add "
+            "the records at the DNS provider of these nameservers."
         )
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it

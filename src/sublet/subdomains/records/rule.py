@@ -50,9 +50,8 @@ _DNSSEC = (
     "The servers of the platform domain sign its names, and add the records of DNSSEC. Remove this entry."
 )
 _REFUSED_TYPES: Final = {
-    "NS": "NS records delegate the name to other nameservers. Set nameservers instead: PUT "
-    "/subdomains/{fqdn}/nameservers.",
-    "DS": "DS records belong to nameservers. Set both instead: PUT /subdomains/{fqdn}/nameservers.",
+    "NS": "NS records delegate the name to other nameservers. Set nameservers instead.",
+    "DS": "DS records belong to nameservers. Set both instead.",
     "SOA": "Only a zone has an SOA record, and a name with records is part of the platform domain's zone. "
     "Remove this entry.",
     "DNAME": "Sublet doesn't serve DNAME records. Give a CNAME at each "

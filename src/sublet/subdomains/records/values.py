@@ -39,11 +39,11 @@ _LABEL: Final = re.compile(r"[a-z0-9_-]{1,63}")
 _FORMS: Final = {
     "CAA": 'flags, a tag, and a value in quotation marks, such as `0 issue "letsencrypt.org"`',
     "CNAME": "one host name, such as `example.github.io.`",
-    "HTTPS": "a priority, a host (`.` for the name itself) and parameters, such as `1 . alpn=h2`",
+    "HTTPS": "a priority, a host (`.` for the name itself) and SvcParams, such as `1 . alpn=h2`",
     "MX": "a preference and a mail host, such as `10 mail.example.net.`",
     "SRV": "a priority, a weight, a port and a host, such as `10 5 443 www.example.net.`",
     "SSHFP": "an algorithm, a fingerprint type and the fingerprint in hex, as `ssh-keygen -r` prints them",
-    "SVCB": "a priority, a host (`.` for the name itself) and parameters, such as `1 . alpn=dot`",
+    "SVCB": "a priority, a host (`.` for the name itself) and SvcParams, such as `1 . alpn=dot`",
     "TLSA": "usage, selector, matching type and the data in hex, such as `3 1 1` and 64 hex digits",
 }
 """What a value consists of, for messages."""

@@ -165,7 +165,7 @@ def read_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
     found = parse_zone_file(text, fqdn)
     errors = [FieldError("zone_file", "record_invalid", str(each)) for each in found.notes if each.is_error]
     if not found.entries and not errors:
-        message = f"There are no records for {fqdn} in it. Send its zone file."
+        message = f"There are no records for {fqdn} in it. Give its zone file."
         errors = [FieldError("zone_file", "required", message)]
     if errors:
         raise validation_failed(errors)
@@ -199,7 +199,7 @@ def _lines(tokenizer: dns.tokenizer.Tokenizer) -> Iterator[_Line]:
                 line.tokens.append(text)
             count += 1
             if count > FIELDS_MAX:
-                raise _Unusable(f"The file has more than {FIELDS_MAX} fields. Send fewer records.")
+                raise _Unusable(f"The file has more than {FIELDS_MAX} fields. Give fewer records.")
         has_space = token.is_whitespace()
 
 

@@ -17,7 +17,7 @@ def not_found() -> TransferNotFound:
     """Return the error for a transfer that doesn't exist, isn't the user's, or is of a name outside the
     token's restrictions.
     """
-    return TransferNotFound("You have no such transfer. Check the id; GET /transfers lists yours.")
+    return TransferNotFound("You have no such transfer. Check its id in the list of your transfers.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,11 @@ def lock_requester_and_sender(tx: Tx, actor: Actor, identifier: str) -> tuple[Re
 
 def just_ended() -> Conflict:
     """Return the error for a transfer that another transaction has just ended."""
-    return Conflict("This transfer has just ended. See GET /transfers.")
+    return Conflict("This transfer has just ended. Check the list of your transfers.")
 
 
 def refuse_ended(tx: Tx, transfer: NameTransfer) -> None:
     """Raise `Conflict` unless a transfer is pending."""
     state = transfer.state_at(tx.now)
     if state != PENDING:
-        raise Conflict(
-            f"This transfer is {state}. Only pending transfers can be answered or withdrawn. See GET "
-            "/transfers."
-        )
+        raise Conflict(f"This transfer is {state}. Only pending transfers can be answered or withdrawn.")

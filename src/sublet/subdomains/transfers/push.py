@@ -91,7 +91,7 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
 
 def _check_recipient(tx: Tx, requester: Requester, to: str | None) -> str:
     if to is None:
-        sentence = "The recipient is missing. Send an e-mail address."
+        sentence = "The recipient is missing. Give an e-mail address."
         raise validation_failed([FieldError("to", "required", sentence)])
     email, errors = check_email(to)
     if errors:
@@ -101,7 +101,7 @@ def _check_recipient(tx: Tx, requester: Requester, to: str | None) -> str:
     is_own = email == requester.person.email and not requester.holder.is_organization
     if is_own and len(list_memberships(tx, requester.person.id, limit=2)) == 1:
         raise validation_failed(
-            [FieldError("to", "value_invalid", "This is your own address. Send another address.")]
+            [FieldError("to", "value_invalid", "This is your own address. Give another address.")]
         )
     return email
 
@@ -111,7 +111,7 @@ def _end_expired_or_refuse_pending(tx: Tx, subdomain: Subdomain) -> None:
         if each.state_at(tx.now) == PENDING:
             raise TransferPending(
                 f"This name is offered to {each.recipient_email} already. Wait for the answer, or withdraw "
-                f"the offer with DELETE /transfers/{each.id}.",
+                "the offer first.",
                 details={"transfer_id": each.id},
             )
         end(tx, audit.SYSTEM, each, EXPIRED)
@@ -121,10 +121,11 @@ def _refuse_over_pushes_per_day(tx: Tx, user: User) -> None:
     limit = TRANSFERS_OF_USER
     times = store.list_transfer_start_times(tx, user.id, limit.since(tx.now))
     if len(times) >= limit.most:
-        wait = times[limit.most - 1] + limit.within - tx.now
+        again_at = times[limit.most - 1] + limit.within
         raise RateLimited(
-            f"You started {limit.most} transfers within 24 hours. Wait for `Retry-After` seconds.",
-            retry_after_seconds=max(1, int(wait.total_seconds()) + 1),
+            f"You started {limit.most} transfers within 24 hours. Try again after "
+            f"{again_at:%Y-%m-%d %H:%M} UTC.",
+            retry_after_seconds=max(1, int((again_at - tx.now).total_seconds()) + 1),
         )
 
 

@@ -112,8 +112,8 @@ def create_update_key(
     subdomain = find_in_account(tx, actor, identifier)
     if not is_accepted:
         raise Conflict(
-            f"This service doesn't accept DNS UPDATE. Change the records with "
-            f"PATCH /subdomains/{subdomain.fqdn}/records, or ask the operator for it."
+            "This service doesn't accept DNS UPDATE. Change the records in another way, or ask the "
+            "operator for it."
         )
     life_ends_at = actor.restrictions.expires_at or tx.now + OWN_LIFE_MAX
     wanted = {
@@ -159,10 +159,7 @@ def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Tok
     subdomain = find_in_account(tx, actor, identifier)
     token = find_own_token(tx, find_acting_credential(tx, actor), key_id)
     if not _is_key_of(token, subdomain.fqdn):
-        raise TokenNotFound(
-            f"{subdomain.fqdn} has no such update key. Check the id; "
-            f"GET /subdomains/{subdomain.fqdn}/update-keys lists them."
-        )
+        raise TokenNotFound(f"{subdomain.fqdn} has no such update key. Check its id in the list of keys.")
     return token if token.revoked_at is not None else revoke(tx, actor, token)
 
 

@@ -1,4 +1,4 @@
-// On every page: focuses the first wrong field, the refusal or the price, closes menus, and disables the buttons of a form that was sent.
+// On every page: focuses the first wrong field, the refusal or the button that goes on, closes menus, and disables the buttons of a form that was sent.
 const refused = document.getElementById("refused")
 const wrong = document.querySelector("[aria-invalid]:is(input, textarea, select)")
 if (wrong ?? refused) (wrong ?? refused).focus()
@@ -27,7 +27,7 @@ addEventListener("pageshow", (event) => {
 })
 
 const quote = document.getElementById("quote")
-if (quote && !refused) quote.focus()
+if (quote && !refused) (quote.querySelector(":is(button, a.button):not(.quiet)") ?? quote).focus()
 
 // Shows instants in the reader's own time zone. The title keeps UTC.
 const local = new Intl.DateTimeFormat("sv-SE", {dateStyle: "short", timeStyle: "short"})
