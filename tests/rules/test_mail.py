@@ -10,13 +10,15 @@ import pytest
 from sublet.accounts.fields import InvalidAddress
 from sublet.mail.letter import (
     CHARACTERS_MAX,
+    EXAMPLE_VALUES,
     compose,
     html_of,
-    letter,
     message_id,
+    names,
     one_line,
     quote_lines,
     quoted,
+    render,
     without_links,
 )
 from sublet.mail.model import GIVEN_UP_AFTER, Mail, Notice, back_off, is_given_up, with_link
@@ -235,4 +237,58 @@ def test_a_mail_to_the_operator_counts_notices_in_its_subject(kind: str) -> None
 def test_a_user_s_text_shows_no_link_in_a_mail(text: str, shown: str) -> None:
     assert without_links(text) == shown
     assert quoted(text) == "“" + shown.replace("”", '"').replace("“", '"') + "”"
-    assert letter(text, "x").startswith(f"Hello {shown},\n")
+    mail = render("name_works", **EXAMPLE_VALUES | {"name": text})
+    assert mail.text.startswith(f"Hello {shown},\n")
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "subject", "parts"),
+    [
+        (
+            "name_broken",
+            {},
+            "blog.example.net doesn't work",
+            ["doesn't answer", "28 November 2026, 09:30 UTC"],
+        ),
+        ("name_broken", {"leaves_at": None}, "blog.example.net doesn't work", ["page of the name shows"]),
+        ("name_left", {}, "blog.example.net left the DNS", ["ns1.provider.example, ns2.provider.example"]),
+        ("nameservers_in_trash", {}, "Nameservers of blog.example.net need a change", ["19 February 2027"]),
+        (
+            "nameservers_in_trash",
+            {"ends_soon": True},
+            "… are about to be removed",
+            ["which lies at or below"],
+        ),
+        ("nameservers_removed", {}, "… were removed", ["has 1 nameserver left"]),
+        ("nameservers_removed", {"remaining_count": 0}, "… were removed", ["has no nameservers left"]),
+        ("name_expires", {}, "… expires on 21 December 2026", ["renew it on its page", "20 January 2027"]),
+        ("name_expires", {"by_operator": True}, "… expires on 21 December 2026", ["The operator renews it."]),
+        ("name_expired", {}, "… has expired", ["expired on 21 December 2026", "stays in the DNS"]),
+        ("name_trashed", {}, "… went to the trash", ["restore it on its page until 19 February 2027"]),
+        ("name_trashed", {"by_operator": True}, "… went to the trash", ["The operator can restore it"]),
+        ("name_trashed", {"closed_domain": "example.net"}, "… went to the trash", ["can't be renewed or"]),
+        ("trash_ends", {}, "… is about to be purged from the trash", ["restore it on its page until"]),
+        ("name_renewed", {}, "… was renewed", ["It cost 10 credits."]),
+        ("name_renewed", {"charged_credits": 0}, "… was renewed", ["It cost nothing."]),
+        ("name_not_renewed", {}, "… could not be renewed", ["is too low.", "It expires on 21 December 2026"]),
+        ("name_not_renewed", {"has_expired": True}, "… could not be renewed", ["It expired on"]),
+        ("domain_closes", {}, "example.net closes on 1 March 2027", ["You hold 2 names there: blog"]),
+        ("domain_closes", {"names": ["a"] * 23}, "example.net closes", ["a and 3 more."]),
+        ("domain_stays", {}, "example.net stays open", ["will not close. You hold 2 names there"]),
+    ],
+)
+def test_a_mail_says_what_happened_and_what_to_do(
+    template: str, values: dict[str, object], subject: str, parts: list[str]
+) -> None:
+    mail = render(template, **EXAMPLE_VALUES | values)
+    assert subject.lstrip("… ") in mail.subject
+    assert all(part in mail.text for part in parts)
+
+
+@pytest.mark.parametrize("template", names())
+def test_every_template_is_a_subject_and_paragraphs(template: str) -> None:
+    mail = render(template, **EXAMPLE_VALUES)
+    assert mail.subject
+    assert mail.text.startswith("Hello")
+    assert "\n\n\n" not in mail.text
+    assert mail.text.endswith("\n")

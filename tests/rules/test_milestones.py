@@ -11,7 +11,6 @@ from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.milestones import SweepDates, dates_of, next_milestone_at, planned_milestones, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep.brake import away_reason, behind_reason, jump_reason, losses_reason
-from sublet.subdomains.sweep.mail import not_renewed_mail, reminder_mail, renewed_mail
 from support.sample_subdomain import DAY, NAME, NOW
 
 TRASHED = replace(NAME, trashed_at=NOW)
@@ -180,31 +179,3 @@ def test_losses_beyond_the_forecast_stop_the_sweep(
         lost=lost, to_trash=to_trash, to_purge=to_purge, forecast=forecast, granted=granted, names=names
     )
     assert (reason is not None) is stops
-
-
-# Texts of reminders
-
-
-@pytest.mark.parametrize(
-    "kind", ["expires_in_30_days", "expires_in_1_day", "expired", "trashed", "trash_ends"]
-)
-def test_a_reminder_has_the_event_its_date_and_the_action(kind: str) -> None:
-    name = TRASHED if kind.startswith("trash") else NAME
-    subject, text = reminder_mail(kind, name, "Ada")
-    assert NAME.fqdn in subject
-    assert "\n" not in subject
-    assert text.startswith("Hello Ada,\n\n")
-    action = "restore" if kind.startswith("trash") else "renew"
-    assert f"{action} it on its page" in text
-    lost = lost_at(name)
-    assert lost is not None
-    assert f"{lost.day} {lost:%B %Y}" in text
-    assert text.splitlines()[-1].endswith("You can turn them off on the page Account.")
-
-
-def test_a_reminder_has_the_cost_of_automatic_renewal_or_the_reason_against_it() -> None:
-    assert "It cost 10 credits." in renewed_mail(NAME, "Ada", 10)[1]
-    text = not_renewed_mail(NAME, "Ada", "The balance is 3.", NOW)[1]
-    assert "The balance is 3." in text
-    assert "It expires on 21 November 2027" in text
-    assert "It expired on" in not_renewed_mail(NAME, "Ada", "Why", NAME.expires_at)[1]

@@ -1,4 +1,4 @@
-"""Notices about nameservers below a lapsing name: their dates and texts."""
+"""Notices about nameservers below a lapsing name: their dates."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, notice_mail, removal_mail, warning_stage
+from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, warning_stage
 from support.sample_subdomain import DAY, NAME, NOW
 
 LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
@@ -30,28 +30,6 @@ LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
 )
 def test_stage_of(label: Subdomain, after: timedelta, stage: object) -> None:
     assert warning_stage(label, NOW + after) == stage
-
-
-@pytest.mark.parametrize("stage", [IN_TRASH, ENDING])
-def test_notice_mail(stage: int) -> None:
-    subject, text = notice_mail(stage, "ada.example.test", ["ns1.gone.example.test"], LABEL, "Ben")
-    assert subject.startswith("Nameservers of ada.example.test ")
-    for part in (
-        "Hello Ben,",
-        "ns1.gone.example.test",
-        "21 December 2026, 09:30 UTC",
-        "You can change the nameservers on the page of the name.",
-    ):
-        assert part in text
-
-
-def test_removal_mail() -> None:
-    hosts = ["ns1.gone.example.test", "ns2.gone.example.test"]
-    subject, text = removal_mail("ada.example.test", hosts, 0, "gone.example.test", "Ben")
-    assert subject == "Nameservers of ada.example.test were removed"
-    assert "has no nameservers left" in text
-    _, text = removal_mail("ada.example.test", hosts, 1, "gone.example.test", "Ben")
-    assert "has 1 nameserver left" in text
 
 
 def test_without_nameservers() -> None:

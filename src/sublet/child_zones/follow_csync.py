@@ -6,14 +6,15 @@ from msgspec.structs import replace as with_fields
 
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM
-from sublet.child_zones.csync_mails import change_mail
-from sublet.child_zones.follow_ds import record_refusal
+from sublet.child_zones.follow_ds import lines_of_change, record_refusal
 from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.db import Tx
+from sublet.dns.types import Delegation
 from sublet.errors import Conflict, FieldError, ValidationFailed
 from sublet.health.due_checks import published_check, target_of
 from sublet.health.model import DueCheck, Level, Report, Target
-from sublet.mail.letter import name_page
+from sublet.health.observe import glue_addresses
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
@@ -153,7 +154,13 @@ def _not_accepted(error: FieldError) -> Refuse:
 def _change(tx: Tx, subdomain: Subdomain, change: Change) -> None:
     user = find_member(tx, subdomain.user_id).user
     delegation = apply_change(tx, SYSTEM, user, subdomain, _command(change), action=CSYNC)
-    message = change_mail(subdomain.fqdn, user.name, subdomain.delegation, delegation)
+    changes = lines_of_change(_lines(subdomain.delegation), _lines(delegation))
+    message = render("nameservers_changed", name=user.name, fqdn=subdomain.fqdn, changes=changes)
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"csync:{subdomain.id}:{subdomain.generation + 1}"
     enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
+
+
+def _lines(delegation: Delegation) -> list[str]:
+    glue = glue_addresses(delegation)
+    return [" ".join([host, *glue.get(host, ())]) for host in delegation.nameservers]

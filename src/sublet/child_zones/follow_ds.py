@@ -1,5 +1,6 @@
 """Apply the decision about a child's request for DS records, or store its refusal: the worker's verb."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -7,15 +8,14 @@ from typing import TypeVar
 from sublet import audit
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM, list_events
-from sublet.child_zones.ds_mails import change_mail
 from sublet.child_zones.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.db import Tx
-from sublet.dns.types import Delegation
+from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict
 from sublet.health.due_checks import published_check
 from sublet.health.model import DueCheck
 from sublet.health.store import reschedule
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store, store
@@ -165,7 +165,33 @@ def _change(tx: Tx, subdomain: Subdomain, decision: Replace | Remove) -> None:
     )
     user = find_member(tx, subdomain.user_id).user
     awaited_since = decision.awaited_since if isinstance(decision, Replace) else None
-    message = change_mail(subdomain.fqdn, user.name, stored.ds_records, ds_records, awaited_since)
+    message = render(
+        mail_about(stored.ds_records, ds_records),
+        name=user.name,
+        fqdn=subdomain.fqdn,
+        awaited_since=awaited_since,
+        changes=lines_of_change(map(_text, stored.ds_records), map(_text, ds_records)),
+    )
     # Users without reminders get this mail too, because the change may be an attack on the name.
     reference = f"automatic_ds:{subdomain.id}:{subdomain.generation + 1}"
     enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
+
+
+def mail_about(before: Sequence[DsRecord], after: Sequence[DsRecord]) -> str:
+    """Return the template of the mail about a change of DS records."""
+    if not before:
+        return "ds_first"
+    return "ds_changed" if after else "ds_removed"
+
+
+def lines_of_change(before: Iterable[str], after: Iterable[str]) -> list[str]:
+    """Return what a change adds (`+`) and removes (`-`), for a mail."""
+    old, new = list(before), list(after)
+    return [
+        *(f"+ {each}" for each in new if each not in old),
+        *(f"- {each}" for each in old if each not in new),
+    ]
+
+
+def _text(record: DsRecord) -> str:
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"

@@ -16,9 +16,8 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation
 from sublet.errors import Conflict
 from sublet.health import store
-from sublet.health.mails import undelegation_mail
 from sublet.health.schedule import is_undelegation_due
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.operator_notices import notify_operator
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
@@ -189,7 +188,13 @@ def undelegate(tx: Tx, subdomain_id: int, generation: int) -> bool:
         after=delegation_columns(nothing),
     )
     user = find_member(tx, subdomain.user_id).user
-    message = undelegation_mail(subdomain.fqdn, user.name, health, subdomain.delegation.nameservers)
+    message = render(
+        "name_left",
+        name=user.name,
+        fqdn=subdomain.fqdn,
+        since=health.since,
+        nameservers=subdomain.delegation.nameservers,
+    )
     reference = f"undelegated:{subdomain_id}:{subdomain.generation + 1}"
     enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     return True

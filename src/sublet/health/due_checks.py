@@ -1,10 +1,8 @@
 """The worker's verbs: schedule checks, claim the checks that are due, and record their results."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from sublet import audit
 from sublet.accounts.store import find_user
@@ -14,7 +12,7 @@ from sublet.errors import Conflict
 from sublet.health import brake, store
 from sublet.health.aliases import aliases_of
 from sublet.health.control import impaired_report
-from sublet.health.mails import breakage_mail, notice_mail, recovery_mail
+from sublet.health.findings import error_lines
 from sublet.health.model import BROKEN, DueCheck, Health, Report, Target
 from sublet.health.schedule import (
     FIRST_CHECK,
@@ -27,7 +25,7 @@ from sublet.health.schedule import (
     new_health,
     next_consequence_at,
 )
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain, list_platform_domains
 from sublet.platform_domains.zone_store import is_zone_signed
@@ -203,25 +201,30 @@ def _mail_if_due(tx: Tx, subdomain: Subdomain, health: Health) -> Health:
     broken_days = platform_domain.broken_days if platform_domain is not None else 0
     if health.state != BROKEN:
         health = replace(health, warned_at=None)
-    write: Callable[[str, str, Health], tuple[str, str]]
     if health.state == BROKEN and _is_held(tx, health, broken_days):
         return health
     if is_breakage_due(health, tx.now):
-        kind, write = "broken", partial(breakage_mail, leaves_at=leaves_at(health, broken_days))
+        kind, at = "broken", leaves_at(health, broken_days)
         health = replace(health, mailed_at=tx.now)
     elif is_notice_due(health, broken_days, tx.now):
         health = replace(health, warned_at=tx.now)
-        at = leaves_at(health, broken_days) or tx.now
-        kind, write = "leaves", partial(notice_mail, leaves_at=at)
+        kind, at = "leaves", leaves_at(health, broken_days) or tx.now
     elif is_recovery_due(health):
-        kind, write = "works", recovery_mail
+        kind, at = "works", None
         health = replace(health, mailed_at=None)
     else:
         return _check_in_time(health, broken_days, tx.now)
     health = _check_in_time(health, broken_days, tx.now)
     user = find_user(tx, subdomain.user_id)
     if user is not None and user.reminders:
-        message = write(subdomain.fqdn, user.name, health)
+        message = render(
+            f"name_{kind}",
+            name=user.name,
+            fqdn=subdomain.fqdn,
+            since=health.since,
+            errors=error_lines(health.findings),
+            leaves_at=at,
+        )
         reference = f"health:{subdomain.id}:{kind}:{health.since:%Y%m%dT%H%M%S}"
         enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     return health

@@ -513,6 +513,11 @@ def worst_first(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: tuple(Level).index(each.level))
 
 
+def error_lines(found: Iterable[Finding]) -> list[str]:
+    """Return the errors as the lines of a list, for mails."""
+    return [f"- {each.message} {each.hint}" for each in found if each.level == Level.ERROR]
+
+
 def warning_sentences(found: Iterable[Finding]) -> tuple[str, ...]:
     """Return the sentences of errors and warnings, as `provisioning.warnings` shows them."""
     return tuple(f"{each.message} {each.hint}" for each in worst_first(found) if each.level != Level.NOTICE)

@@ -7,6 +7,7 @@ attempt to send it.
 
 import hashlib
 import re
+from datetime import UTC, datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -17,7 +18,9 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sublet.accounts.fields import canonical_address
-from sublet.mail.model import SIGNATURE, Mail
+from sublet.counted import counted
+from sublet.dates import day, moment
+from sublet.mail.model import Mail
 
 CHARACTERS_MAX: Final = 1000
 """The maximum number of quoted characters of a text."""
@@ -60,16 +63,6 @@ def quote_lines(text: str) -> str:
     return "\n".join(f"> {each}".rstrip() for each in lines)
 
 
-REMINDERS_FOOTER = (
-    "You get this mail because reminders are on for your account. You can turn them off on the page Account."
-)
-CHANGES_ADVICE = (
-    "You can make other changes, or turn these off, on the page of the name. If you didn't expect this "
-    "change, replace the keys of your zone, and open a ticket on the page Help."
-)
-"""For mails about changes that the child zone requested."""
-
-
 class Message(NamedTuple):
     """The subject and the text of a mail."""
 
@@ -80,15 +73,6 @@ class Message(NamedTuple):
 def name_page(fqdn: str) -> str:
     """Return the path of a name's page in the console."""
     return f"/names/{fqdn}"
-
-
-def letter(user_name: str, *paragraphs: str, footer: str = "") -> str:
-    """Return the text of a mail: a greeting with the user's name, then these paragraphs.
-
-    The footer follows as a signature (RFC 3676, section 4.3).
-    """
-    text = "\n\n".join((f"Hello {without_links(user_name)},", *paragraphs))
-    return f"{text}{SIGNATURE}{footer}\n" if footer else f"{text}\n"
 
 
 EXAMPLE_VALUES: dict[str, Any] = {
@@ -111,6 +95,28 @@ EXAMPLE_VALUES: dict[str, Any] = {
     "token_name": "laptop",
     "token_id": 7,
     "created": "“ci” (id 8)",
+    "since": datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
+    "leaves_at": datetime(2026, 11, 28, 9, 30, tzinfo=UTC),
+    "errors": ["ns1.provider.example doesn't answer. Check that it runs."],
+    "nameservers": ["ns1.provider.example", "ns2.provider.example"],
+    "awaited_since": None,
+    "changes": ["+ ns3.provider.example", "- ns1.provider.example"],
+    "hosts": ["ns1.shop.example.net"],
+    "enclosing": "shop.example.net",
+    "ends_soon": False,
+    "remaining_count": 1,
+    "expires_at": datetime(2026, 12, 21, 9, 30, tzinfo=UTC),
+    "grace_ends_at": datetime(2027, 1, 20, 9, 30, tzinfo=UTC),
+    "restorable_until": datetime(2027, 2, 19, 9, 30, tzinfo=UTC),
+    "by_operator": False,
+    "closed_domain": None,
+    "charged_credits": 10,
+    "why": "The balance of 3 credits is too low.",
+    "has_expired": False,
+    "domain": "example.net",
+    "names": ["blog.example.net", "shop.example.net"],
+    "names_until": datetime(2027, 3, 1, tzinfo=UTC),
+    "is_receiver": True,
 }
 """The values that `sublet mail preview` renders a template with."""
 
@@ -118,9 +124,15 @@ EXAMPLE_VALUES: dict[str, Any] = {
 @cache
 def _environment() -> Environment:
     environment = Environment(  # noqa: S701 - plain text needs no escaping
-        loader=PackageLoader("sublet.mail"), undefined=StrictUndefined, keep_trailing_newline=True
+        loader=PackageLoader("sublet.mail"), undefined=StrictUndefined
     )
-    environment.filters |= {"quoted": quoted, "without_links": without_links}
+    environment.filters |= {
+        "quoted": quoted,
+        "without_links": without_links,
+        "day": day,
+        "moment": moment,
+        "counted": counted,
+    }
     return environment
 
 
@@ -132,7 +144,7 @@ def names() -> list[str]:
 def render(template: str, **values: object) -> Message:
     """Return the subject and the text of a template with these values."""
     subject, _, text = _environment().get_template(f"{template}.txt").render(**values).partition("\n")
-    return Message(subject, text.lstrip("\n"))
+    return Message(subject, text.strip("\n") + "\n")
 
 
 WRAPPED_CHARACTERS_MIN = 60

@@ -22,13 +22,14 @@ from sublet.audit import SYSTEM
 from sublet.db import Tx, ends_transaction
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.names import is_at_or_below
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
+from sublet.subdomains.lifecycle import restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_mail, removal_mail, warning_stage
+from sublet.subdomains.nameserver_notices import ENDING, NOTICE, REMOVAL, warning_stage
 
 
 class NameWithUser(Protocol):
@@ -119,7 +120,15 @@ def _warn(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, hosts:
     delegation_store.mark_warned(tx, subdomain.id, enclosing.fqdn, number, since)
     mail_id = None
     if user.reminders:
-        message = notice_mail(number, subdomain.fqdn, hosts, enclosing, user.name)
+        message = render(
+            "nameservers_in_trash",
+            name=user.name,
+            fqdn=subdomain.fqdn,
+            hosts=hosts,
+            enclosing=enclosing.fqdn,
+            ends_soon=number == ENDING,
+            restorable_until=restorable_until(enclosing),
+        )
         moment = f"{since:%Y%m%dT%H%M%S.%fZ}"
         reference = (
             f"nameserver_notice:{subdomain.id}:{subdomain.generation}:{enclosing.id}:{number}:{moment}"
@@ -142,6 +151,13 @@ def _remove(tx: Tx, user: User, subdomain: Subdomain, enclosing: Subdomain, host
     )
     if user.deleted_at is not None:
         return
-    message = removal_mail(subdomain.fqdn, hosts, len(remaining.nameservers), enclosing.fqdn, user.name)
+    message = render(
+        "nameservers_removed",
+        name=user.name,
+        fqdn=subdomain.fqdn,
+        hosts=hosts,
+        enclosing=enclosing.fqdn,
+        remaining_count=len(remaining.nameservers),
+    )
     reference = f"nameservers_removed:{subdomain.id}:{enclosing.id}"
     enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))

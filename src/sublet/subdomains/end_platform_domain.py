@@ -18,6 +18,7 @@ from sublet.credits.store import list_coupons
 from sublet.db import Tx
 from sublet.dns.names import is_at_or_below
 from sublet.errors import Conflict, FieldError, validation_failed
+from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
@@ -26,7 +27,6 @@ from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains import delegation_store, published_owner_store, store
 from sublet.subdomains.edit_zone_settings import refuse_losses
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.mail import closing_mail
 
 NOTICE = timedelta(days=30)
 """The minimum time between the mail to the holders and the closing date."""
@@ -118,7 +118,8 @@ def _set_date_and_mail_holders(
 def _mail_holder(
     tx: Tx, user: User, found: PlatformDomain, names: list[str], names_until: datetime | None
 ) -> None:
-    message = closing_mail(found.domain, names, names_until, user.name)
+    template = "domain_stays" if names_until is None else "domain_closes"
+    message = render(template, name=user.name, domain=found.domain, names=names, names_until=names_until)
     date = "kept" if names_until is None else f"{names_until:%Y%m%d}"
     reference = f"closing:{found.id}:{user.id}:{date}:{tx.now:%Y%m%dT%H%M%S.%fZ}"
     enqueue(tx, user, message, reference=reference, page="/names")

@@ -7,15 +7,14 @@ from sublet.counted import counted
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import PriceChanged, Refusal
-from sublet.mail.letter import Message, name_page
+from sublet.mail.letter import Message, name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.find import reread
-from sublet.subdomains.lifecycle import renewal_opens_at
+from sublet.subdomains.lifecycle import is_renewed_by_operator, renewal_opens_at
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.renew import extend
 from sublet.subdomains.store import update_subdomain
 from sublet.subdomains.sweep import store
-from sublet.subdomains.sweep.mail import not_renewed_mail, renewed_mail
 
 ACCOUNT_SUSPENDED = "The account is suspended."
 
@@ -51,7 +50,13 @@ def auto_renew(tx: Tx, user: User, subdomain: Subdomain) -> bool:
 
 
 def _record_success(tx: Tx, user: User, subdomain: Subdomain, charged_credits: int) -> None:
-    message = renewed_mail(subdomain, user.name, charged_credits)
+    message = render(
+        "name_renewed",
+        name=user.name,
+        fqdn=subdomain.fqdn,
+        charged_credits=charged_credits,
+        expires_at=subdomain.expires_at,
+    )
     mail_id = _enqueue(tx, user, subdomain, message)
     detail = f"Renewed for {counted(charged_credits, 'credit')} until {subdomain.expires_at:%Y-%m-%d}."
     store.insert_milestone(tx, subdomain.id, "auto_renewed", tx.now, detail=detail, mail_id=mail_id)
@@ -66,7 +71,15 @@ def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
     )
     mail_id = None
     if not is_mailed:
-        message = not_renewed_mail(subdomain, user.name, why, tx.now)
+        message = render(
+            "name_not_renewed",
+            name=user.name,
+            fqdn=subdomain.fqdn,
+            why=why,
+            has_expired=subdomain.expires_at <= tx.now,
+            expires_at=subdomain.expires_at,
+            by_operator=is_renewed_by_operator(subdomain),
+        )
         mail_id = _enqueue(tx, user, subdomain, message)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)
     audit.record(tx, SYSTEM, "subdomain.auto_renew_failed", subdomain.id, after={"detail": why})

@@ -15,7 +15,7 @@ from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, ends_transaction
-from sublet.mail.letter import name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.sign_in import store as session_store
 from sublet.sign_up import store as code_store
@@ -23,7 +23,15 @@ from sublet.subdomains.delegation_store import has_dependents
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.dependents import change_each, handle_dependents
 from sublet.subdomains.find import reread
-from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, is_published, lost_at
+from sublet.subdomains.lifecycle import (
+    auto_renew_at,
+    cooling_off_ends_at,
+    grace_ends_at,
+    is_published,
+    is_renewed_by_operator,
+    lost_at,
+    restorable_until,
+)
 from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import mark_purged, mark_released
@@ -39,7 +47,6 @@ from sublet.subdomains.sweep.brake import (
     stop_if_losses_implausible,
     store_forecast_if_due,
 )
-from sublet.subdomains.sweep.mail import reminder_mail
 from sublet.subdomains.sweep.store import DueName
 from sublet.subdomains.transfers.end import end_overdue_transfers
 from sublet.subdomains.transfers.store import list_overdue
@@ -60,6 +67,8 @@ UNPUBLISHED_PAUSE = timedelta(minutes=1)
 published yet.
 """
 DOMAIN_CLOSED = "The platform domain has closed."
+_TEMPLATES = {"trashed": "name_trashed", "trash_ends": "trash_ends", "expired": "name_expired"}
+"""The templates of the mails about milestones; the others are about the next expiry."""
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
@@ -254,7 +263,16 @@ def _trash_or_purge(tx: Tx, user: User, subdomain: Subdomain) -> list[str]:
 def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Milestone) -> None:
     mail_id = None
     if milestone.is_mailed and user.reminders:
-        message = reminder_mail(milestone.kind, subdomain, user.name)
+        message = render(
+            _TEMPLATES.get(milestone.kind, "name_expires"),
+            name=user.name,
+            fqdn=subdomain.fqdn,
+            expires_at=subdomain.expires_at,
+            grace_ends_at=grace_ends_at(subdomain),
+            restorable_until=restorable_until(subdomain),
+            by_operator=is_renewed_by_operator(subdomain),
+            closed_domain=subdomain.domain if subdomain.names_until is not None else None,
+        )
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
         mail_id = enqueue(tx, user, message, reference=reference, page=name_page(subdomain.fqdn))
     detail = DOMAIN_CLOSED if milestone.kind == "trashed" and subdomain.names_until is not None else None

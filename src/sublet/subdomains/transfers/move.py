@@ -7,12 +7,11 @@ from sublet.accounts.find import find_member, find_user, refuse_deleted, refuse_
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
-from sublet.dates import day
 from sublet.db import Tx
 from sublet.dns.look_alikes import skeleton
 from sublet.dns.names import is_idn
 from sublet.errors import Conflict, PlatformDomainNotFound
-from sublet.mail.letter import Message, letter, name_page
+from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import classify
@@ -82,16 +81,18 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
     fqdn = subdomain.fqdn
-    sentences = {
-        former: f"The name {fqdn} was moved from your account to another account.",
-        receiver: f"The name {fqdn} was moved to your account. It expires on {day(subdomain.expires_at)}.",
-    }
-    for user, sentence in sentences.items():
+    for user in (former, receiver):
         # Users who turned off reminders get this mail too, because it is about the possession of a name.
         reference = f"transfer:{subdomain.id}:{former.id}:{receiver.id}:{tx.now:%Y%m%dT%H%M%S.%fZ}:{user.id}"
-        text = letter(user.name, sentence, "If you did not expect this, open a ticket on the page Help.")
+        message = render(
+            "name_transferred",
+            name=user.name,
+            fqdn=fqdn,
+            is_receiver=user is receiver,
+            expires_at=subdomain.expires_at,
+        )
         page = name_page(fqdn) if user is receiver else "/tickets/new"
-        enqueue(tx, user, Message(f"{fqdn} was transferred", text), reference=reference, page=page)
+        enqueue(tx, user, message, reference=reference, page=page)
 
 
 def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome:
