@@ -108,20 +108,6 @@ def test_a_query_is_repeated_after_a_lost_connection(url: str) -> None:
     tell(url, story)
 
 
-def test_a_cancelled_query_does_not_affect_others(url: str) -> None:
-    async def story(database: PostgresqlDatabase) -> None:
-        for _ in range(20):
-            gone, stays = (asyncio.create_task(database.fetch(NAME_OF, number=n)) for n in (1, 2))
-            await asyncio.sleep(0)
-            gone.cancel()
-            assert await stays == "name 2"
-            with pytest.raises(asyncio.CancelledError):
-                await gone
-        assert await database.fetch(NAME_OF, number=3) == "name 3"
-
-    tell(url, story)
-
-
 def test_after_a_lost_connection_the_next_query_opens_another(url: str) -> None:
     """Another connection shows that a standby took over; the event loop's own may still lead to the old
     server.

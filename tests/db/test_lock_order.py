@@ -49,8 +49,8 @@ from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.transfers.move import transfer
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.interleaving import count_blocked, interleave
-from support.postgresql import fresh_database
-from support.registry import OPERATOR, Prepared, Registry, open_registry
+from support.kept_registry import KeptRegistry
+from support.registry import OPERATOR, Registry
 from support.serve_process import wait_until
 from support.shared_names import STRANGER, URL, account, mailed_code, role_of, share
 from support.signing_in import SITE, new_passkey, newest_code, options, session_actor, sign_in, texts_to
@@ -61,14 +61,12 @@ FAULT = ("no_answer", "main does not answer", "The name server does not answer."
 
 
 @pytest.fixture
-def registry(postgresql_server: str, postgresql_registry: Prepared) -> Iterator[Registry]:
+def registry(postgresql_kept_registry: KeptRegistry) -> Iterator[Registry]:
     """A registry whose zone is marked as on a primary."""
-    with (
-        fresh_database(postgresql_server, like=postgresql_registry.url) as url,
-        open_registry(url, postgresql_registry) as registry,
-    ):
-        registry.move()
-        yield registry
+    registry = postgresql_kept_registry.restored()
+    registry.move()
+    yield registry
+    postgresql_kept_registry.end_tasks()
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ Rows = dict[str, list[dict[str, object]]]
 
 
 @pytest.mark.uncovered
+@pytest.mark.whole_on_postgresql
 def test_a_registry_is_upgraded_with_all_its_rows(
     database_url: str, sqlite_registry: Prepared, tmp_path: Path
 ) -> None:
@@ -122,7 +123,7 @@ def test_an_upgrade_names_users_whose_address_is_another_spelling(verb: str, dat
 def test_a_registry_of_a_development_version_is_refused(database_url: str, tmp_path: Path) -> None:
     upgrade(database_url)
     store = "UPDATE alembic_version SET version_num = :revision"
-    for revision in DEVELOPMENT_REVISIONS:
+    for revision in (DEVELOPMENT_REVISIONS[0], DEVELOPMENT_REVISIONS[-1]):
         _run(database_url, store, revision=revision)
         for words in (("migrate",), ("serve",)):
             _assert_refused(database_url, revision, *words)

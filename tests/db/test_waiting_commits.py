@@ -128,26 +128,3 @@ def test_writes_without_a_free_thread_are_refused_and_not_run(
         tell(url, story)
     finally:
         has_standby(url, "")
-
-
-def test_a_write_cancelled_before_its_start_is_never_run(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_watch, "COMMIT_SECONDS", END_SECONDS)
-
-    async def story(database: PostgresqlDatabase) -> None:
-        await database.write(lambda _: None)
-        has_standby(url, "nobody")
-        filling = [asyncio.create_task(database.write(add)) for _ in range(postgresql.WRITERS)]
-        await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == postgresql.WRITERS)
-        queued = asyncio.create_task(database.write(add))
-        await asyncio.sleep(0)
-        queued.cancel()
-        await asyncio.wait({queued})
-        has_standby(url, "")
-        await asyncio.gather(*filling)
-        await database.close()
-        assert len(ids(url)) == postgresql.WRITERS
-
-    try:
-        tell(url, story)
-    finally:
-        has_standby(url, "")

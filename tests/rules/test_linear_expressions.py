@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from support.regular_expressions import Expression, compiled, expressions
+from support.repetitions import share
 from support.time_growth import FACTOR, growth, seconds
 
 pytestmark = pytest.mark.slow
 
 LONGEST = 64 * 1024
 """No input is longer: a body has 64 KiB."""
-SCREENED = (16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
+SCREENED = share(
+    (16, 25, 40, 64, 100, 160, 256), whole=(16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
+)
 """The lengths at which all hostile texts of an expression are tried, to find the worst. The steps are small,
 because an exponential one that takes no time at one length would take years at twice the length.
 """
@@ -30,15 +33,8 @@ _USUAL = ' \t\na0.-:;"%=/@*_\\,(\x00'
 EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"[^a-z0-9]+": ("A",),
     r"[a-z0-9]+": ("a1",),
-    r"[^A-Za-z0-9]": ("-",),
-    r"[A-Za-z0-9_-]+": ("key-tag",),
     r"[\s,;|]+": (" , ",),
-    r"[0-9]{1,2}\.": ("12.",),
-    r"\b[Mm]odes?\b": ("Modes",),
-    r"key([1-9][0-9]{0,17})\.(.+)": ("key12.blog.example.net",),
-    r"\([A-Za-z][A-Za-z0-9 /,._-]{1,30}\)": ("(ECDSAP256SHA256)",),
     "[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}": ("a" * 64, "1F981F98"),
-    r"https?://[^\s/]\S*": ("https://example.net/terms",),
     r"records\[(\d+)\](?:\.values\[(\d+)\])?": ("records[2].values[0]", "records[0].ttl"),
     r"records\[(\d+)\](?:\.(name|type|ttl|values))?(?:\[\d+\])?": (
         "records[2].values[0]",
@@ -46,74 +42,49 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     ),
     r"(\*\.)?([a-z0-9_-]{1,63}\.)*": ("*.www.", "_acme-challenge.www."),
     r"@|(\*|[a-z0-9_-]{1,63})(\.[a-z0-9_-]{1,63})*(\.\*)?": ("@", "*.dev", "_acme-challenge.*"),
-    r"[@\uff20\ufe6b]": ("@",),
-    r"(?<=[A-Za-z])[:\uff1a](?=\S)|[:\uff1a](?=//)": ("a:b", "://"),
     r"(/(?:devices|auth/+invitations)/+)[^/]+": ("/devices/VRWT-DGPG", "/auth//invitations//code"),
     r"\[(?P<ipv6>[^\]]*)\](:[0-9]+)?|(?P<ipv4>[0-9.]+)(:[0-9]+)?|(?P<other>.*)": (
         "[2001:db8::1]:443",
         "192.0.2.1:443",
     ),
-    r'"([0-9a-f]{16})-[0-9a-f]{16}"': (f'"{"a" * 16}-{"b" * 16}"',),
-    r"sublet_[0-9A-Za-z]{38}": ("sublet_" + "a" * 38,),
-    r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])": ("a" * 64,),
     r"(/[A-Za-z0-9._-]+)+": ("/var/lib/knot",),
-    r"[A-Za-z0-9_.-]{1,253}": ("key.example",),
     r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+": ("mail.example.net",),
-    r"[a-z0-9][a-z0-9._-]{0,62}": ("main-1",),
-    r"[^\s/:,@\[\]]+": ("mail.example",),
-    r"[A-Z0-9][A-Z0-9_-]{0,63}": ("WELCOME-1",),
-    r"[0-9]{1,12}(\.[0-9]{1,4})?": ("12.50",),
-    r"[A-Z]{3}": ("EUR",),
-    r"[!-~]{1,100}": ("invoice-1",),
-    r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z": ("renew:12:20260101T000000.000000Z",),
     r"[0-9]{1,3}(\.[0-9]{1,3}){3}": ("192.0.2.1",),
-    r"[0-9A-Fa-f:.]{2,45}": ("2001:db8::1",),
     r"([0-9A-Fa-f]{2})+": ("ab12",),
-    r"[0-9]{1,10}": ("257",),
     r"[0-9]{1,10}|([0-9]{1,10}[WDHMS])+": ("3600", "1h30m"),
     r";[^\n]*": ("; comment",),
-    r"ns[Ol23456789]*": ("ns2l",),
-    r"ns[0-9]*": ("ns1",),
-    r"[a-z0-9.-]+": ("a.example",),
-    r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]": ("\x00", "\x7f"),
     r'"([^"\\]*(?:\\.[^"\\]*)*)"[ \t]*': ('"a" ', r'"a\"b\\" '),
-    rb"\\([0-9]{3}|[^0-9]|)": (r"\255", r"\;"),
-    r"[a-z0-9_-]{1,63}": ("_dmarc-1",),
-    r"(?!-)[a-z0-9-]{1,63}(?<!-)": ("a-b", "a" * 63),
     r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*": ("_sublet.example", "a" * 63 + ".a"),
-    r"[0-9a-f]{32}": ("a" * 32,),
-    r"https?://[!-~]+": ("https://a.example/?b=c",),
     r"`([^`]+)`": ("`a`",),
     r"\n\s*\n": ("\n \n",),
     r'"#/components/schemas/(\w+)"': ('"#/components/schemas/User"',),
-    r"q=0(\.0*)?": ("q=0.000",),
-    r"[A-Za-z0-9._-]{1,64}": ("request-1",),
-    r"[\x21-\x7e]{1,255}": ("key-1",),
-    "[\x00\ud800-\udfff]": ("\x00", "\ud800"),
-    r"[\x00-\x1f\x7f]": ("\n", "\x7f"),
     r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]*)(?::[0-9]{0,5})?": ("a.example:8053", "[::1]:80"),
-    r"T-([0-9]{6,18})": ("T-000123",),
-    r"[!#-&(-<>-~]+": ("/api/v1/me",),
-    r"([*?])": ("*",),
     r"\*+": ("**",),
-    r"[*?]": ("?",),
     r"sublet_[0-9A-Za-z]{16,}": ("sublet_" + "a" * 16,),
     r"(\bbearer[ :]+)[\w.~+/=-]{8,}": ("Bearer: abcdefgh",),
     r"(://[^\s:/@]*:)[^\s/]+@": ("://ada:secret@",),
     r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
-    r"-[0-9]+": ("-12",),
-    r"nameservers(?:\[(?P<index>[0-9]+)\])?": ("nameservers[2]",),
-    r"#[0-9A-Fa-f]{6}": ("#3451d1",),
-    r"_PORT_[0-9]{1,5}_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?": ("SUBLET_PORT_53_UDP_ADDR",),
-    r"(tcp|udp|sctp)://[!-~]+": ("tcp://10.0.0.1:53",),
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
-    r"(?<=[^\s.])[.\u3002\uff0e\uff61](?=[^\s.])": ("a.example",),
-    r"\[[0-9]{1,4}\]": ("[12]",),
-    r"\b(?:ds|ns[1-4]|ipv4|ipv6)\b": ("ds", "ns1 ipv4"),
     r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
 }
-FOUND = expressions()
+
+
+def loops(expression: Expression) -> int:
+    """Count the loops of an expression without a bound. A loop of a group counts more."""
+    source = expression.pattern.pattern
+    text = source.decode() if isinstance(source, bytes) else source
+    text = re.sub(r"\\.", "c", text)
+    text = re.sub(r"\[\^?\]?[^\]]*\]", "c", text)
+    return len(re.findall(r"[*+]|\{\d*,\}", text)) + 2 * len(re.findall(r"\)[*+{]", text))
+
+
+def is_linear(expression: Expression) -> bool:
+    """Return True if an expression can't backtrack far: no loop, or one from the start of its input."""
+    return loops(expression) <= int(set(expression.methods) <= {"match", "fullmatch"})
+
+
+FOUND = [each for each in expressions() if not is_linear(each)]
 _OLD_MEDIA_TYPE = (
     r'[ \t]*application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*(?:utf-8|"utf-8")[ \t]*)?;?[ \t]*'
 )
@@ -121,7 +92,7 @@ _OLD_MEDIA_TYPE = (
 
 
 def test_every_regular_expression_of_the_source_is_tested() -> None:
-    patterns = {each.pattern for each in FOUND}
+    patterns = {each.pattern for each in expressions()}
     for module, pattern in compiled():
         assert pattern in patterns, (
             f"{module} has the expression {pattern.pattern!r}, which is no call of `re.compile` there"
@@ -208,4 +179,6 @@ def test_an_expression_takes_time_in_proportion_to_its_input(expression: Express
     ],
 )
 def test_a_quadratic_expression_fails_the_test(source: str, method: str, example: str) -> None:
-    assert worst(Expression("here", re.compile(source, re.IGNORECASE), (method,)), (example,)) > FACTOR
+    expression = Expression("here", re.compile(source, re.IGNORECASE), (method,))
+    assert not is_linear(expression)
+    assert worst(expression, (example,)) > FACTOR

@@ -5,10 +5,7 @@ Each gets the worst known inputs of the maximum length that it can receive. The 
 machine that does the reference's work in 50 ms.
 """
 
-import ast
 import asyncio
-import base64
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,11 +15,8 @@ from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
-from webauthn.helpers import parse_cbor
 
 from sublet.accounts.tokens.issue import digest, find_secrets, is_well_formed
-from sublet.config import parse_dns_servers, parse_listen, parse_mail_from, parse_nameserver_presets
-from sublet.credits.coupons import normalise_code
 from sublet.dns.addresses import parse_ipv4, parse_ipv6
 from sublet.dns.delegation import check_delegation
 from sublet.dns.ds import parse_ds
@@ -31,7 +25,7 @@ from sublet.dns.names import map_part, parse_domain_name, parse_host_name, parse
 from sublet.dns.nameserver import NameServer
 from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
-from sublet.dns.types import RECORD_TYPES, Dnskey, DsRecord, GlueEntry, RecordSetInput
+from sublet.dns.types import RECORD_TYPES, Dnskey, GlueEntry, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
 from sublet.http.calls import read_key
 from sublet.http.errors import PROBLEM_TYPE, names_media_type, render_refusal
@@ -40,18 +34,10 @@ from sublet.http.read_body import check_media_type, is_declared_as, parse_object
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
 from sublet.http.request_log import quoted
 from sublet.ids import decode_cursor, parse_id, parse_ticket_number
-from sublet.operations.client import (
-    COOKIE,
-    address_key,
-    find_client_address,
-    is_from_site,
-    parse_trusted_proxies,
-    read_cookie,
-)
+from sublet.operations.client import COOKIE, address_key, find_client_address, is_from_site, read_cookie
 from sublet.operations.idempotency import fingerprint
 from sublet.operations.shapes import NoBody
 from sublet.platform_domains.labels import parse_pattern
-from sublet.platform_domains.zone_file import parse_zone_file
 from sublet.restrictions import Restrictions, check_restrictions
 from sublet.secret import without_secrets
 from sublet.sign_in.model import Site
@@ -60,21 +46,18 @@ from sublet.subdomains.api import RegisterBody, SubdomainsQuery
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.records.dyndns import parse_addresses, parse_hosts
 from sublet.subdomains.records.rule import check_records, parse_owner, parse_type
-from sublet.subdomains.records.values import parse_labels, parse_value
+from sublet.subdomains.records.values import parse_value
 from sublet.subdomains.records.zone_file import parse_zone_file as parse_records_file
-from sublet.subdomains.update_keys.keys import parse_key_name
 from sublet.tickets.lifecycle import check_line, check_message
 from sublet.updates.wire import MESSAGE_BYTES_MAX, RECORDS_MAX, BadMessageError, parse_message
 from sublet.web.delegation_form import read_delegation_form
 from sublet.web.form import Form, parse_form
 from sublet.web.pasted import (
     parse_pasted_delegation,
-    parse_pasted_ds,
-    parse_pasted_glue,
     parse_pasted_nameservers,
 )
 from support.in_memory_zone import RECORDS, reader_of
-from support.regular_expressions import ROOT
+from support.repetitions import share
 from support.rule_domains import rule_domain
 from support.time_growth import FACTOR, growth, reference_seconds, seconds
 
@@ -84,8 +67,6 @@ BODY, HEAD, TARGET, MESSAGE, LABEL = 64 * 1024, 32 * 1024, 16 * 1024, 65_535, 20
 """The most octets of a body, of a request's head, of its path and query, of a DNS message, and of a label or
 a pattern of labels.
 """
-SETTING = 8 * 1024
-"""Input of the operator has no maximum. It isn't parsed while requests are answered."""
 NOTHING_SECONDS = 0.0001
 """The growth of a shorter time isn't measured: such input is refused unread, or is a short text."""
 
@@ -116,7 +97,8 @@ def texts(
         octets_of_run = len(run.encode("utf-8", "replace"))
         return lambda size: _quiet(parse, start + run * (size // octets_of_run) + end)
 
-    return {name: (made_of(run), octets) for name, run in CHARACTERS.items()}
+    runs = list(CHARACTERS.items())[:: share(2, whole=1)]
+    return {name: (made_of(run), octets) for name, run in runs}
 
 
 def _quiet(parse: Callable[[Any], object], given: Any) -> Callable[[], object]:
@@ -188,44 +170,25 @@ def numbered(start: bytes, unit: bytes, end: bytes) -> Callable[[int], bytes]:
 
 BODIES: dict[str, Callable[[int], bytes]] = {
     "members": numbered(b"{", b'"%d":1', b"}"),
-    "members that resemble others": numbered(b"{", b'"nameservers%d":1', b"}"),
     "members that nearly are one": numbered(b"{", b'"registration_mod%d":1', b"}"),
-    "one member": repeated(b"{", b'"a":1', b"}"),
-    "members twice": lambda size: (
-        b"{" + b",".join(b'"%d":1' % (number // 2) for number in range(size // 9)) + b"}"
-    ),
-    "nameservers": repeated(b'{"nameservers":[', b'"a"', b"]}"),
     "numbers for nameservers": repeated(b'{"nameservers":[', b"1", b"]}"),
-    "glue": repeated(b'{"glue":[', b"{}", b"]}"),
     "glue of unknown members": repeated(b'{"glue":[', b'{"hosts":1}', b"]}"),
-    "DS records": repeated(b'{"ds_records":[', b"{}", b"]}"),
-    "arrays": repeated(b'{"a":[', b"[]", b"]}"),
-    "objects": repeated(b'{"a":[', b"{}", b"]}"),
     "arrays below a long name": lambda size: (
         b'{"' + b"k" * (size // 2) + b'":[' + b",".join([b"[]"] * (size // 8)) + b"]}"
     ),
     "arrays 30 deep": lambda size: b'{"a":[' + b",".join([b"[" * 29 + b"]" * 29] * (size // 60)) + b"]}",
-    "objects 30 deep": lambda size: (
-        b'{"a":[' + b",".join([b'{"a":' * 29 + b"1" + b"}" * 29] * (size // 180)) + b"]}"
-    ),
-    "brackets": lambda size: b"[" * size,
-    "spaces": lambda size: b" " * size,
     "backslashes": lambda size: b'{"a":"' + b"\\\\" * (size // 2 - 5) + b'"}',
     "escapes": lambda size: b'{"a":"' + b"\\u0061" * (size // 6 - 3) + b'"}',
-    "digits": lambda size: b'{"a":' + b"1" * (size - 8) + b".5}",
     "digits with an exponent": lambda size: b'{"a":0.' + b"1" * (size - 16) + b"e-300}",
     "Unicode": lambda size: b'{"a":"' + "丂".encode() * (size // 3 - 4) + b'"}',
-    "not UTF-8": lambda size: b'{"a":"' + b"a" * (size - 8) + b'\xff"}',
 }
 DELEGATIONS: dict[str, Callable[[int], tuple[list[str], list[GlueEntry], list[Any]]]] = {
-    "short names": lambda size: (["a"] * (size // 4), [], []),
     "U-labels": lambda size: (["ü." * 120 + "de"] * (size // 365), [], []),
     "glue": lambda size: (
         ["a.foo.example.test"],
         [GlueEntry("ü." * 120 + "de", "8.8.8.8", "::")] * (size // 400),
         [],
     ),
-    "DS records": lambda size: (["a.example"], [], ["1 8 2 " + "ab" * 32] * (size // 73)),
     "DNSKEYs": lambda size: (
         ["a.example"],
         [],
@@ -277,17 +240,10 @@ def in_sets(
 
 RECORD_SETS: dict[str, Callable[[int], list[RecordSetInput]]] = {
     "IPv6 addresses": in_sets("AAAA", "2a00::#", sets_max=5),
-    "too many addresses": in_sets("A", "193.0.0.#"),
-    "mail hosts": in_sets("MX", "# a.b", sets_max=5),
     "U-labels": in_sets("MX", "# " + "ü." * 25 + "de", 37, 1),
-    "owners of U-labels": lambda size: [
-        RecordSetInput(f"a{at}." + "ü." * 25 + "de", "A", ("193.0.0.1",)) for at in range(min(size // 95, 36))
-    ],
     "texts of escapes": in_sets("TXT", "\\195" * 1000, 1),
-    "many strings": in_sets("TXT", '""' * 2000, 1),
     "parameters": in_sets("HTTPS", "1 . " + " ".join(f"key{each}=a" for each in range(100, 500)), 1, 4),
     "hints": in_sets("HTTPS", "1 . ipv6hint=" + "2a00::," * 500 + "2a00::", 1, 4),
-    "generic": in_sets("TXT", "\\# 2000 " + "61" * 2000, 1),
 }
 
 
@@ -299,11 +255,9 @@ def lines(line: str) -> Callable[[int], str]:
 
 
 ZONE_FILES = {
-    "addresses": lines("a# A 8.8.8.8"),
     "wrong lines": lines("a#"),
     "U-labels": lines("ü#.ü.ü.ü CNAME ü.ü.ü.ü"),
     "tokens": lines('"" a ( ) "" a'),
-    "letters": lambda size: "a" * size,
     "comments": lambda size: "(" + ";\n" * (size // 2),
 }
 
@@ -332,7 +286,6 @@ def read_records(wire: bytes) -> object:
 
 
 PACKETS: dict[str, Callable[[int], bytes]] = {
-    "zeros": bytes,
     "a query with options": lambda size: (
         b"\0\1\0\0\0\1\0\0\0\0\0\1\0\0\1\0\1\0\0\x29\4\xd0\0\0\0\0"
         + (size - 28).to_bytes(2, "big")
@@ -389,20 +342,8 @@ def with_fields(
 
 
 SITE = Site("https://names.example.net", "names.example.net")
-CBOR: dict[str, Callable[[int], bytes]] = {
-    "arrays in arrays": lambda size: b"\x81" * size,
-    "arrays without end": lambda size: b"\x9f" * size,
-    "tags": lambda size: b"\xc6" * size,
-    "a long list": lambda size: b"\x9f" + b"\x00" * (size - 2) + b"\xff",
-    "a map of lists": lambda size: b"\xbf" + b"\x80\x00" * (size // 2 - 1) + b"\xff",
-    "one key again and again": lambda size: b"\xbf" + b"\x00\x00" * (size // 2 - 1) + b"\xff",
-    "a large number": lambda size: b"\xc2\x59" + (size - 4).to_bytes(2, "big") + b"\xff" * (size - 4),
-}
 PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "check_media_type": with_fields("content-type", check_media_type, "application/json", "x"),
-    "check_media_type of parameters": with_fields(
-        "content-type", check_media_type, "application/json; charset", "=x"
-    ),
     "check_media_type of encodings": with_fields("content-encoding", check_media_type, "identity", "x"),
     "read_key": with_fields("idempotency-key", lambda fields: read_key(fields, Reading())),
     "read_organization": with_fields(
@@ -411,9 +352,6 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_form": texts(lambda text: parse_form(text.encode("ascii", "replace")), BODY, "a="),
     "parse_hosts": texts(lambda text: parse_hosts(text.replace("a", "a.b,")), BODY // 4),
     "parse_addresses": texts(lambda text: parse_addresses((text.replace("a", "8,"),), "8.8.4.4"), BODY // 2),
-    "parse_form of fields": texts(
-        lambda text: parse_form(text.replace("a", "a=&").encode("ascii", "replace")), BODY // 3
-    ),
     "read_delegation_form": texts(_glue_lines, BODY // 2),
     "parse_pasted_delegation": texts(
         lambda text: parse_pasted_delegation(text.replace("a", "a\n"), "", text, "own.example.test"),
@@ -422,19 +360,12 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_pasted_nameservers": texts(
         lambda text: parse_pasted_nameservers(text.replace("a", "a\n")), BODY // 2
     ),
-    "parse_pasted_glue": texts(lambda text: parse_pasted_glue(text.replace("a", "a\n(")), BODY // 3),
-    "parse_pasted_ds": texts(lambda text: parse_pasted_ds(text.replace("a", "a\n(")), BODY // 3),
     "read_cookie": with_fields(
         "cookie", lambda fields: read_cookie(fields.getlist("cookie")), f"{COOKIE}=a; ", ";="
     ),
     "is_from_site": with_fields("origin", lambda fields: is_from_site(fields, SITE)),
     "check_challenge": texts(_challenge, BODY),
-    "check_challenge of JSON": texts(
-        lambda text: _challenge(base64.urlsafe_b64encode(text.encode()).decode()), BODY // 2, '{"type": "'
-    ),
-    "the library's parse_cbor": built(CBOR, parse_cbor, BODY),
     "names_media_type": texts(_names_problem, HEAD, "", "application/problem+json"),
-    "names_media_type with weights": texts(_names_problem, HEAD, "application/problem+json", ";q=0"),
     "request_id_of": with_fields("x-request-id", request_id_of),
     "is_well_formed": texts(is_well_formed, HEAD, "sublet_"),
     "check_restrictions": texts(_restrictions, BODY),
@@ -444,12 +375,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
         lambda text: find_client_address("10.0.0.1", [text], frozenset({"10.0.0.1"})), HEAD, end=",10.0.0.1"
     ),
     "address_key": texts(address_key.__wrapped__, HEAD),
-    "parse_trusted_proxies": texts(parse_trusted_proxies, HEAD),
     "read_query": texts(
         lambda text: read_query(text.encode("ascii", "replace"), SubdomainsQuery, Reading()), TARGET
-    ),
-    "read_query of a filter": texts(
-        lambda text: read_query(text.encode("ascii", "replace"), SubdomainsQuery, Reading()), TARGET, "q="
     ),
     "decode_cursor": texts(lambda text: decode_cursor("subdomains", text), TARGET),
     "parse_id": texts(parse_id, TARGET),
@@ -466,11 +393,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "parse_ipv6": texts(parse_ipv6, BODY, "::"),
     "parse_ds": texts(lambda text: parse_ds("a.test", text), BODY, "1 8 2 "),
     "parse_ds of a TTL": texts(lambda text: parse_ds("a.test", f"a.test. {text} DS"), BODY, "1h", "1"),
-    "parse_ds of a digest": texts(lambda text: parse_ds("a.test", DsRecord(1, 8, 2, text)), BODY),
     "parse_ds of a key": texts(lambda text: parse_ds("a.test", Dnskey(257, 3, 8, text)), BODY),
-    "parse_labels": texts(parse_labels, BODY),
     "parse_owner": texts(lambda text: parse_owner("foo.example.test", text), BODY),
-    "parse_owner of a wildcard": texts(lambda text: parse_owner("foo.example.test", text), BODY, "*."),
     "parse_type": texts(parse_type, BODY),
     "parse_value": texts(_each, BODY),
     "parse_value in quotes": texts(_each, 4000, '"', '"'),
@@ -480,14 +404,8 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     ),
     "check_line": texts(lambda text: check_line("subject", text, 200), BODY),
     "check_message": texts(check_message, BODY),
-    "normalise_code": texts(normalise_code, BODY),
     "parse_pattern": texts(parse_pattern, BODY),
     "fnmatchcase": texts(lambda text: fnmatchcase(text, "*a*?a*b"), BODY),
-    "parse_listen": texts(lambda text: parse_listen("http_listen", text), SETTING),
-    "parse_dns_servers": texts(parse_dns_servers, SETTING),
-    "parse_nameserver_presets": texts(parse_nameserver_presets, SETTING, "a: ", ".example"),
-    "parse_mail_from": texts(parse_mail_from, SETTING, "Ada <ada@", ">"),
-    "parse_zone_file": texts(lambda text: parse_zone_file(text, "example.test"), SETTING),
     "parse_text": texts(lambda text: parse_text(text.encode()), BODY),
     "is_declared_as": texts(lambda text: is_declared_as(text, "text/dns"), HEAD, "text/dns;"),
     "parse_object and read_members": {
@@ -500,60 +418,24 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "answer_notify of a packet": built(PACKETS, lambda packet: answer_notify(packet, is_limited=False), 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
     "parse_message of DNS UPDATE": built(UPDATES, parse_update, MESSAGE_BYTES_MAX),
-    "parse_key_name": texts(parse_key_name, 255, "key", ".example"),
     "read_record": built(PACKETS, read_records, MESSAGE),
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
 }
-OF_THEIR_OWN = {
-    "read_form": "reads what arrives; parse_form reads its fields",
-    "read_body": "reads what arrives, and looks at none of it",
-    "read_server_secret": "reads the operator's file",
-    "read_page": "asks the database",
-    "read_waiting": "asks the database",
-    "read_back": "asks name servers; what they answer is for read_record",
-    "read_delegation": "reads rows",
-    "read_records": "reads rows",
-    "read_served": "asks name servers",
-    "read_message": "reads the octets that the length in front announces",
-    "read_fence": "asks the operator's primary",
-    "read_signed": "hands the operator's primary's message to dnspython",
-    "read_rdata": "reads what the registry stored",
-    "read_rows": "reads rows",
-    "read_subdomains": "reads rows",
-    "parse_server_address": "reads what the operator types",
-    "parse_networks": "reads a setting",
-    "parse_secondary": "reads what the operator types",
-}
-"""Functions with the name of a parser that get no client input."""
-
-
-def test_every_parser_of_client_input_is_tested() -> None:
-    known = {name for each in PARSERS for name in each.replace(" and ", " ").split()} | OF_THEIR_OWN.keys()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
-                ("parse_", "decode_", "read_")
-            ):
-                assert node.name in known, f"{path.name}: {node.name} reads something; put it into PARSERS"
 
 
 @pytest.mark.parametrize("parser", PARSERS)
-def test_a_parser_takes_time_in_proportion_to_its_input(parser: str) -> None:
+def test_a_parser_takes_50_ms_at_most_and_time_in_proportion_to_its_input(
+    parser: str, reference: float
+) -> None:
     for name, (make, octets) in PARSERS[parser].items():
         half, full = make(octets // 2), make(octets)
-        if seconds(full) < NOTHING_SECONDS:
+        took = seconds(full)
+        if took < NOTHING_SECONDS:
             continue
         found = growth(half, full)
         assert found.factor < FACTOR, f"{name}: {found}"
-
-
-@pytest.mark.parametrize("parser", PARSERS)
-def test_a_parser_blocks_the_event_loop_for_50_ms_at_most(parser: str, reference: float) -> None:
-    for name, (make, octets) in PARSERS[parser].items():
-        run = make(octets)
-        took = seconds(run)
         if took > reference:  # the machine may be busy
-            took = min(seconds(run) for _ in range(5))
+            took = min(seconds(full) for _ in range(5))
             reference = max(reference, reference_seconds())
         assert took < reference, f"{name}: {took:.4f} s, while the reference takes {reference:.4f} s"
 
@@ -564,4 +446,3 @@ def test_a_quadratic_parser_fails_the_test() -> None:
 
     half, full = _quiet(quadratic, "a" * 16_384), _quiet(quadratic, "a" * 32_768)
     assert growth(half, full).factor > FACTOR
-    assert json.loads(BODIES["members"](1000))

@@ -51,11 +51,6 @@ def test_a_label_equal_to_its_skeleton_is_not_stored_twice() -> None:
     assert stored_skeleton(parse_label("p\u0430ypal")) == "paypal"
 
 
-def test_the_skeleton_of_a_skeleton_is_itself() -> None:
-    for label in ("modern", "10", parse_label("\u0455\u0441\u043e\u0440\u0435")):
-        assert skeleton(skeleton(label)) == skeleton(label)
-
-
 @pytest.mark.parametrize(
     "label", ["\u0430buse", "m\u0430il", "\u0455ecurity", "n\u0455", "n\u04551", "n\u0455l2"]
 )

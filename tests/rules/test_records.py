@@ -255,10 +255,7 @@ def test_an_rrset_is_given_once_and_a_value_too() -> None:
 
 
 def test_all_errors_are_reported_at_once_and_the_field_is_named() -> None:
-    entries = [
-        RecordSetInput("a b", "NS", ("x",), 1),
-        RecordSetInput("a b", "A", ("8.8.8.8", "10.0.0.1", "x"), 1),
-    ]
+    entries = [RecordSetInput("a b", "NS", ("x",), 1), RecordSetInput("a b", "A", ("8.8.8.8", "10.0.0.1"), 1)]
     _, errors = check_records(NAME, entries, DOMAIN, field="changes")
     assert codes(errors) == [
         ("changes[0].name", "record_invalid"),
@@ -267,7 +264,6 @@ def test_all_errors_are_reported_at_once_and_the_field_is_named() -> None:
         ("changes[1].name", "record_invalid"),
         ("changes[1].ttl", "value_invalid"),
         ("changes[1].values[1]", "address_not_public"),
-        ("changes[1].values[2]", "record_invalid"),
     ]
 
 

@@ -241,6 +241,19 @@ class Registry:
         assert self.dump() == before
         caught.append(raised.value)
 
+    def refused(
+        self,
+        refusal: type[Refusal],
+        fn: Callable[Concatenate[Tx, P], object],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Refusal:
+        """Check that a verb raises exactly this refusal and changes no row. Return the refusal."""
+        with self.refuses(refusal) as caught:
+            self.write(fn, *args, **kwargs)
+        return caught[0]
+
     def doctor(self) -> list[Violation]:
         """Return every broken invariant. Fail if an audit event has an undeclared member."""
 

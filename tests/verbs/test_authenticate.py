@@ -1,17 +1,16 @@
 """Authenticating a token: a malformed one causes no query, and a remembered one expires."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.tokens.issue import issue_token, new_token
+from sublet.accounts.tokens.issue import new_token
 from sublet.db import Database, Query
-from sublet.errors import TokenExpired, TokenInvalid
+from sublet.errors import TokenInvalid
 from sublet.secret import Secret
-from support.registry import OPERATOR, Registry
 
 
 class NotAskedError(Exception):
@@ -47,11 +46,3 @@ def test_a_malformed_token_makes_no_query(change: str) -> None:
 def test_a_well_formed_token_makes_a_query() -> None:
     with pytest.raises(NotAskedError):
         ask(new_token())
-
-
-def test_a_remembered_token_expires_by_the_clock(registry: Registry) -> None:
-    issued = registry.write(issue_token, OPERATOR, "ann@example.org", "short", expires_in_days=1)
-    assert registry.run(authenticate(registry.db, issued.secret)).token == issued.token
-    registry.now += timedelta(days=1)
-    with pytest.raises(TokenExpired):
-        registry.run(authenticate(registry.db, issued.secret))

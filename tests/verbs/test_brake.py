@@ -57,7 +57,6 @@ def lapse(tx: Tx, ids: range, expires_at: datetime) -> None:
         store.update_subdomain(tx, subdomain_id, expires_at=expires_at)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_clock_far_ahead_stops_the_sweep_until_the_operator_resumes_it(registry: Registry) -> None:
     fill(registry, 3)
     registry.sweep()
@@ -75,7 +74,6 @@ def test_a_clock_far_ahead_stops_the_sweep_until_the_operator_resumes_it(registr
 
 
 @pytest.mark.uncovered
-@pytest.mark.whole_on_postgresql
 def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     fill(registry, 30)
     registry.live(days=380)
@@ -89,7 +87,6 @@ def test_more_losses_than_forecast_stop_the_sweep(registry: Registry) -> None:
     assert registry.live(days=40)["released"] == 30
 
 
-@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("forecasts", "stops"),
     [({1: 0}, True), ({2: 50, 1: 1}, True), ({2: 50, 1: 0}, True), ({2: 0, 1: 50}, False), ({0: 50}, False)],
@@ -114,7 +111,6 @@ def test_losses_are_compared_with_the_newest_forecast_of_a_day_ago(
     assert trashed(registry) == (0 if stops else 50)
 
 
-@pytest.mark.whole_on_postgresql
 def test_unforecast_losses_of_a_day_count_together(registry: Registry) -> None:
     fill_and_pass_days(registry, 30)
     registry.write(lapse, range(1, 21), registry.now - timedelta(days=31))
@@ -124,25 +120,20 @@ def test_unforecast_losses_of_a_day_count_together(registry: Registry) -> None:
     assert registry.sweep().stopped_reason is not None
 
 
-@pytest.mark.whole_on_postgresql
 def test_the_operator_stops_and_resumes_the_sweep(registry: Registry) -> None:
     fill(registry, 1)
     registry.live(days=394)
     registry.write(stop_sweep, OPERATOR, "maintenance")
-    with registry.refuses(Conflict):
-        registry.write(stop_sweep, OPERATOR)
+    registry.refused(Conflict, stop_sweep, OPERATOR)
     registry.advance(days=1)
     assert registry.sweep().stopped_reason == "maintenance"
     assert trashed(registry) == 0
     registry.write(resume_sweep, OPERATOR)
-    with registry.refuses(Conflict):
-        registry.write(resume_sweep, OPERATOR)
+    registry.refused(Conflict, resume_sweep, OPERATOR)
     assert registry.sweep().done["trashed"] == 1
-    with registry.refuses(Conflict):
-        registry.write(resume_sweep, OPERATOR)
+    registry.refused(Conflict, resume_sweep, OPERATOR)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_clock_set_back_stops_the_sweep_too(registry: Registry) -> None:
     fill(registry, 2)
     registry.live(days=380)
@@ -155,7 +146,6 @@ def test_a_clock_set_back_stops_the_sweep_too(registry: Registry) -> None:
     assert registry.live(days=19)["trashed"] == 2
 
 
-@pytest.mark.whole_on_postgresql
 def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Registry) -> None:
     """Names that were changed while the clock was ahead are renewed automatically, and their users reminded,
     in time.
@@ -175,7 +165,6 @@ def test_names_changed_while_the_clock_was_ahead_are_swept_in_time(registry: Reg
     assert registry.subdomain(name.id).expires_at == name.expires_at + timedelta(days=365)
 
 
-@pytest.mark.whole_on_postgresql
 def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
     """If a wrong setting is corrected before the operator resumes the sweep, a second mistake stops the sweep
     again.
@@ -193,7 +182,6 @@ def test_resuming_does_not_allow_later_losses(registry: Registry) -> None:
     assert trashed(registry) == 0
 
 
-@pytest.mark.whole_on_postgresql
 def test_resuming_allows_the_reported_losses_and_a_few_others(registry: Registry) -> None:
     fill_and_pass_days(registry, 60)
     registry.write(lapse, range(1, 36), registry.now - timedelta(days=31))
@@ -221,16 +209,16 @@ def test_days_that_would_lose_names_at_once_are_refused_first(registry: Registry
     fill(registry, 3)
     registry.live(days=370)
     registry.write(delete, registry.actor("carl"), "n0.example.test")
-    with registry.refuses(Conflict) as caught:
-        registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1, "trash_days": 0})
-    assert caught[0].message.startswith(
+    caught = registry.refused(
+        Conflict, edit_zone_settings, OPERATOR, "example.test", {"grace_days": 1, "trash_days": 0}
+    )
+    assert caught.message.startswith(
         "This change would move 2 names to the trash at once, and permanently purge 1 of the names in the "
         "trash"
     )
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 10})
 
 
-@pytest.mark.whole_on_postgresql
 def test_losses_are_counted_by_the_rules(registry: Registry) -> None:
     """The sweep takes the names that `sweep status` counted, including held and released names."""
     fill(registry, 6)
@@ -250,7 +238,6 @@ def test_losses_are_counted_by_the_rules(registry: Registry) -> None:
         assert told == (len(over) - in_trash, in_trash)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_name_that_fails_does_not_delay_other_names(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +260,6 @@ def test_a_name_that_fails_does_not_delay_other_names(
     assert registry.sweep().done["trashed"] == 1
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_clock_that_jumps_between_reading_and_writing_loses_nothing(registry: Registry) -> None:
     fill(registry, 5)
     registry.live(days=390)

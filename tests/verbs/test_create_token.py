@@ -94,9 +94,8 @@ def test_a_token_can_not_create_a_token_that_may_do_more(registry: Registry, mor
 
 def test_refusals(registry: Registry) -> None:
     parent = issue(registry)
-    with registry.refuses(ValidationFailed) as caught:
-        registry.write(create_token, acting(parent), None, {"daily_credits": -1})
-    assert [each.field for each in caught[0].errors] == ["name", "scopes", "daily_credits"]
+    caught = registry.refused(ValidationFailed, create_token, acting(parent), None, {"daily_credits": -1})
+    assert [each.field for each in caught.errors] == ["name", "scopes", "daily_credits"]
     for _ in range(LIVE_TOKENS_MAX - 1):
         last = create(registry, parent)
     with registry.refuses(Conflict):

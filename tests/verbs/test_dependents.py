@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from sublet import audit
-from sublet.accounts.set_reminders import set_reminders
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.dns.types import Delegation, GlueEntry
@@ -27,7 +26,6 @@ from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
-from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.sweep import BATCH_MAX, sweep
@@ -98,24 +96,6 @@ def codes(found: Iterable[FieldError]) -> list[tuple[str, str]]:
 
 
 # The takeover
-
-
-@pytest.mark.whole_on_postgresql
-def test_registering_the_name_above_a_nameserver_takes_over_no_name(registry: Registry) -> None:
-    ada = lapse(registry, others=(OUT,))
-    registry.add_user("eve")
-    for _ in range(45):
-        registry.live(days=1)
-        try:
-            take(registry, GONE, "eve")
-        except SubdomainUnavailable:
-            continue
-        break
-    else:
-        pytest.fail("the name never was free")
-    assert registry.subdomain(ada.id).delegation.nameservers == (OUT,)
-    assert registry.subdomain(ada.id).published_generation == registry.subdomain(ada.id).generation == 2
-    assert registry.doctor() == []
 
 
 @pytest.mark.parametrize("host", [HOST, GONE, "ns1.x.deep.example.test"])
@@ -209,7 +189,6 @@ def test_a_change_frees_a_name_once_the_dns_follows(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("state", ["live", "trash", "suspended"])
-@pytest.mark.whole_on_postgresql
 def test_the_removal_keeps_nameservers_elsewhere(registry: Registry, state: str) -> None:
     registry.register(GONE, nameservers=(OUT,))
     own = f"ns1.{ADA}"
@@ -260,7 +239,6 @@ def test_the_name_is_not_released_before_the_removal_is_published(registry: Regi
     take(registry, GONE, "ben")
 
 
-@pytest.mark.whole_on_postgresql
 def test_dependents_are_handled_in_batches(registry: Registry) -> None:
     registry.register(GONE, nameservers=(OUT,))
     registry.add_user("eve", free_quota=99)
@@ -305,24 +283,3 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
     put(registry, ADA, "ben", OUT)
     assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
-
-
-def test_without_reminders_only_the_removal_is_mailed(registry: Registry) -> None:
-    registry.write(set_reminders, registry.actor("ben"), enabled=False)
-    lapse(registry)
-    registry.live(days=31)
-    assert subjects(registry) == [f"Nameservers of {ADA} were removed"]
-
-
-def test_a_second_stay_in_the_trash_is_warned_of_again(registry: Registry) -> None:
-    """Both stays begin at the same instant, and each mail has a reference of its own."""
-    lapse(registry)
-    put(registry, ADA, "ben", OUT)
-    put(registry, ADA, "ben", HOST)
-    registry.write(
-        lambda tx: tx.connection.execute(
-            update(subdomains).where(subdomains.c.fqdn == GONE).values(due_at=tx.now)
-        )
-    )
-    assert registry.sweep().done["nameservers_told"] == 1
-    assert registry.sweep().done["nameservers_told"] == 0

@@ -420,13 +420,6 @@ REGISTRY: Faults = {
         _remove(terms, _of(OLD)),
         "terms_are_whole subdomain, term_is_audited subdomain, row_is_replayed subdomain",
     ),
-    "term of no event": (
-        both(
-            _term(timedelta(), 365 * DAY),
-            sql("DELETE FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)"),
-        ),
-        "term_is_audited subdomain, row_is_replayed subdomain",
-    ),
     "term of another price": (
         _event("renew", PAID, after={"expires_at": "2028-11-20T09:30:00.123456+00:00", "charged_credits": 1}),
         "term_is_audited subdomain",
@@ -442,26 +435,11 @@ REGISTRY: Faults = {
     ),
     "purged": (_set(LOST, nameservers=list(NS)), f"{NOT_INDEXED}, purged_is_empty subdomain"),
     "other name": (_set(OLD, label="new"), "fqdn subdomain"),
-    "name in capitals": (
-        _set(OLD, label="OLD", fqdn="OLD.example.test"),
-        "fqdn subdomain, row_is_replayed subdomain",
-    ),
     "left in the zone": (_set(SHOP, nameservers=[]), NOT_INDEXED),
     "waiting": (_set(SHOP, generation=99, generation_at=START), "nothing_waits subdomain"),
-    "fact without its event": (_set(OLD, trashed_at=START), "row_is_replayed subdomain"),
     "event without its fact": (_record("suspend", OLD), "row_is_replayed subdomain"),
     "no event of a fact": (_forget(FULL, "subdomain.delete"), "edges_only subdomain"),
     "no event of the registration": (_forget(OLD, "subdomain.register"), "audited subdomain"),
-    "registered twice": (
-        _record("register", OLD, fqdn=OLD, registration_type="free", charged_credits=0),
-        "edges_only subdomain, term_is_audited subdomain, row_is_replayed subdomain",
-    ),
-    "changed while held": (_record("retry", HELD), "edges_only subdomain"),
-    "no such step": (_record("steal", OLD), "edges_only subdomain"),
-    "another delegation before": (
-        _event("update_nameservers", SHOP, before={"nameservers": [], "glue": [], "ds_records": []}),
-        "edges_only subdomain",
-    ),
     "nameserver not indexed": (
         sql("DELETE FROM nameserver_hosts WHERE subdomain_id = 1"),
         "nameservers_are_indexed subdomain",
@@ -528,8 +506,6 @@ OTHERS: Faults = {
     ),
     "token of others": (change(tokens, "id = 1", organization_id=2), "members_are_right token"),
     "account that is a member": (change(users, "id = 2", is_organization=True), "members_are_right user"),
-    "another quota": (_user(free_quota=1000), "row_is_replayed user"),
-    "another scope": (change(tokens, "id = 2", scopes=["tickets"]), "row_is_replayed token"),
     "longer life": (change(tokens, "id = 1", expires_at=START + 9000 * DAY), "row_is_replayed token"),
     "another's name": (change(tickets, "user_id = 2", subdomain_id=1), "rows_belong_together ticket"),
     "charge for another's name": (_entry(CHARGE, subdomain=SHOP), "rows_belong_together transfer"),
@@ -538,7 +514,6 @@ OTHERS: Faults = {
     "reminder to another": (change(mails, REMINDER, user_id=2), "rows_belong_together milestone"),
     "reply told to another": (change(mails, "subject = 'Reply'", user_id=2), "rows_belong_together mail"),
     "milestone of no term": (_milestone("expired", about=START), NO_FACT),
-    "milestone of no kind": (_milestone("expired", kind="retired"), NO_FACT),
     "milestone of no trash": (_milestone("trash_ends", about=START), NO_FACT),
     "trashed without one": (_remove(milestones, "kind = 'trashed'"), "milestones_are_facts subdomain"),
     "purged without a fact": (_milestone("purged", about=START), NO_FACT),
@@ -565,13 +540,13 @@ OTHERS: Faults = {
 def report(registry: Registry, faults: Faults) -> None:
     """Check that each fault breaks exactly its invariants.
 
-    `make test` makes only one fault for each report on PostgreSQL, where the doctor takes twice as long.
+    `make test` makes only one fault for each report, because the doctor takes a sixth of a second.
     """
     chosen: dict[str, tuple[Spoil, set[str]]] = {}
     reported: set[str] = set()
     for case, (spoil, reports) in faults.items():
         wanted = set(reports.split(", "))
-        if WHOLE or registry.url.startswith("sqlite") or not wanted <= reported:
+        if WHOLE or not wanted <= reported:
             chosen[case] = spoil, wanted
             reported |= wanted
     found = found_after_each(registry, {case: spoil for case, (spoil, _) in chosen.items()})
@@ -582,6 +557,7 @@ def report(registry: Registry, faults: Faults) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.whole_on_postgresql
 def test_each_fault_breaks_exactly_its_invariants(busy: Registry) -> None:
     report(busy, {**LEDGER, **REGISTRY, **OTHERS})
 
@@ -676,25 +652,17 @@ def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
 
 MALFORMED = {
     "text in a column of numbers": ("users", "UPDATE users SET free_quota = 'many' WHERE id = 1"),
-    "a quota that is not whole": ("users", "UPDATE users SET free_quota = 1.5 WHERE id = 1"),
     "a number in a column of text": ("users", "UPDATE users SET name = x'00' WHERE id = 1"),
     "no truth value": ("subdomains", "UPDATE subdomains SET held_with_user = 'perhaps' WHERE id = 1"),
     "a day that doesn't exist": (
         "tokens",
         "UPDATE tokens SET created_at = '2026-02-30T00:00:00.000000Z' WHERE id = 1",
     ),
-    "an hour that doesn't exist": (
-        "subdomains",
-        "UPDATE subdomains SET expires_at = '2026-02-20T24:00:00.000000Z' WHERE id = 1",
-    ),
-    "no date": ("terms", "UPDATE terms SET ends_at = 'tomorrow' WHERE id = 1"),
     "no JSON": ("tokens", "UPDATE tokens SET scopes = '[' WHERE id = 1"),
-    "no JSON in the audit": ("audit_events", "UPDATE audit_events SET after = 'x' WHERE id = 1"),
     "other JSON in the audit": ("check", "UPDATE audit_events SET after = '7' WHERE object_type = 'user'"),
 }
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> None:
     if busy.read(lambda tx: tx.connection.dialect.name) == "postgresql":
         pytest.skip("PostgreSQL stores no such values")
@@ -709,16 +677,15 @@ def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> 
     assert busy.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_dropped_triggers_and_ids_that_would_be_assigned_again_are_found(busy: Registry) -> None:
     before = busy.dump()
     found = found_after(busy, _drop_guard, guarded=True)
     assert [(each.invariant, each.object_id) for each in found] == [("append_only", "terms")]
-    found = found_after(busy, lambda tx: number_was_given(tx, "tokens", 1))
-    assert [(each.invariant, each.object_id) for each in found] == [("ids_are_new", "tokens")]
     assert busy.dump() == before
     busy.write(_set(SHOP, generation=99, generation_at=busy.now - timedelta(minutes=5)))
     assert busy.doctor() == [], "five minutes are no delay"
+    found = found_after(busy, lambda tx: number_was_given(tx, "tokens", 1))
+    assert [(each.invariant, each.object_id) for each in found] == [("ids_are_new", "tokens")]
 
 
 def test_secrets_that_users_write_into_their_texts_break_no_invariant(registry: Registry) -> None:
@@ -737,7 +704,6 @@ def test_secrets_that_users_write_into_their_texts_break_no_invariant(registry: 
     assert [each for each in registry.doctor() if each.invariant == "audit_has_no_secret"] == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_revoked_token_in_a_reason_breaks_no_invariant(registry: Registry) -> None:
     issued = registry.write(issue_token, OPERATOR, "1", "laptop")
     because = replace(OPERATOR, reason=f"for {issued.secret.reveal()}")

@@ -103,9 +103,8 @@ def test_adopted_records_are_not_lost_by_leaving_the_built_in_name_server(regist
     registry.register(SHOP, nameservers=("ns1.example.org",))
     registry.publish()
     to_primary = {"primary": "main"}
-    with registry.refuses(Conflict) as caught:
-        registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary)
-    assert "2 adopted records" in caught[0].message
+    caught = registry.refused(Conflict, edit_zone_settings, OPERATOR, ZONE, to_primary)
+    assert "2 adopted records" in caught.message
     registry.write(edit_zone_settings, OPERATOR, ZONE, to_primary, force=True)
     assert registry.read(zone_store.list_zone_records, domain_id) == adopted, "until the first check"
     with registry.refuses(SubdomainUnavailable):

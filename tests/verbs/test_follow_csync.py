@@ -88,7 +88,6 @@ def test_a_change_by_hand_forgets_the_serial_but_not_the_signature(registry: Reg
     assert len(registry.read(audit.list_events, "subdomain", [shop.id], [CHANGE])) == 1
 
 
-@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(
     ("hosts", "glue"),
     [

@@ -77,7 +77,6 @@ def test_too_many_breakages_stop_their_consequences_until_the_operator_resumes_t
     assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_breakages_within_a_tenth_of_many_names_are_plausible(registry: Registry) -> None:
     names = register(registry, 80)
     for each in names:

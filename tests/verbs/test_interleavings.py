@@ -8,7 +8,7 @@ from sublet.credits.model import Payable
 from sublet.dns.types import GlueEntry
 from sublet.errors import RenewalNotAvailable
 from sublet.primaries.publisher_transactions import Batch, Result, begin_publication, record_publication
-from sublet.subdomains import published_owner_store, store
+from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.sweep.brake import stop_sweep
@@ -48,23 +48,6 @@ def test_a_late_record_of_a_publisher_deletes_nothing_of_another_publisher(regis
     registry.publish()
     assert {record.owner for record in registry.sent["example.test"]} == {SHOP}
     assert registry.doctor() == []
-
-
-def test_a_change_from_an_old_row_gets_its_own_generation(registry: Registry) -> None:
-    registry.move()
-    held = registry.register(SHOP, nameservers=(OUTSIDE,))
-    registry.write(update_nameservers, registry.actor(), SHOP, UpdateNameservers((f"b.{OUTSIDE}",)))
-    registry.publish()
-    # A transaction that read the row before the change must not mark its own change as published.
-    registry.write(
-        lambda tx: store.update_subdomain(
-            tx, held.id, suspended_at=tx.now, **store.next_generation_if_in_dns(held)
-        )
-    )
-    found = registry.subdomain(held.id)
-    assert found.generation > found.published_generation
-    registry.publish()
-    assert registry.sent["example.test"] == set()
 
 
 def test_an_expired_name_is_renewed_once_and_from_now(registry: Registry) -> None:

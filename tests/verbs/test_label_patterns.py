@@ -62,8 +62,7 @@ def test_refusals_of_the_operators_commands(registry: Registry) -> None:
         (NotFound, unblock_labels, ("*",)),
         (NotFound, unblock_labels, ("*bank*", "nowhere.test")),
     ):
-        with registry.refuses(refusal):
-            registry.write(verb, OPERATOR, *words)
+        registry.refused(refusal, verb, OPERATOR, *words)
 
 
 def test_the_number_of_patterns_is_limited(registry: Registry) -> None:
@@ -72,6 +71,5 @@ def test_the_number_of_patterns_is_limited(registry: Registry) -> None:
             platform_domain_store.insert_pattern(tx, None, f"*{number}")
 
     registry.write(fill)
-    with registry.refuses(Conflict):
-        registry.write(block_labels, OPERATOR, "*bank*")
+    registry.refused(Conflict, block_labels, OPERATOR, "*bank*")
     registry.write(block_labels, OPERATOR, "*bank*", ZONE)

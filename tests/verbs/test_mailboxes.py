@@ -14,7 +14,7 @@ from sublet.errors import Conflict, RateLimited, ValidationFailed
 from sublet.limits import MAILS_TO_ADDRESS, SIGN_IN_MAILS_TO_ADDRESS
 from sublet.mail.store import mails
 from sublet.organizations.invitations import invite_member
-from sublet.registry.delete_user import delete_own_user, delete_user
+from sublet.registry.delete_user import delete_own_user
 from sublet.sign_in.change_account import AccountChange, change_account
 from sublet.sign_in.codes import request_code
 from sublet.sign_up.sign_up import SignUp, invite, sign_up
@@ -70,8 +70,7 @@ def test_every_door_finds_the_account_of_a_mailbox_by_any_spelling(registry: Reg
         lambda tx: edit_user(tx, OPERATOR, "ben@example.org", UserEdit(email=spelling)),
         lambda tx: invite(tx, OPERATOR, spelling, "Eve", URL),
     ):
-        with registry.refuses(Conflict):
-            registry.write(verb)
+        registry.refused(Conflict, verb)
     registry.write(sign_up, SignUp(spelling, "Eve"), URL)
     assert texts_to(registry, EVE)[-1].startswith("Hello Eve,"), "a code that signs in"
     registry.advance(minutes=1)
@@ -87,8 +86,7 @@ def test_every_door_finds_the_account_of_a_mailbox_by_any_spelling(registry: Reg
     joined = join(registry, invitation_to(registry, EVE))
     assert joined is not None
     assert joined.member.user.id == registry.users["eve"]
-    with registry.refuses(Conflict):
-        registry.write(invite_member, registry.actor(), str(organization_id), spelling, "member", URL)
+    registry.refused(Conflict, invite_member, registry.actor(), str(organization_id), spelling, "member", URL)
     registry.register("shop.example.test")
     offered = registry.write(push, registry.actor(), "shop.example.test", spelling, URL)
     registry.write(accept, registry.actor("eve"), str(offered.id), free_quota=FREE_QUOTA)
@@ -100,19 +98,9 @@ def test_every_door_finds_the_account_of_a_mailbox_by_any_spelling(registry: Reg
 
 @pytest.mark.parametrize("domain", ["mailinator.com.", "\uff4dailinator.com"])
 def test_a_disposable_domain_is_refused_in_any_spelling(registry: Registry, domain: str) -> None:
-    with registry.refuses(ValidationFailed):
-        registry.write(sign_up, SignUp(f"x@{domain}", "X"), URL)
+    registry.refused(ValidationFailed, sign_up, SignUp(f"x@{domain}", "X"), URL)
     actor = session_actor(sign_in(registry))
-    with registry.refuses(ValidationFailed):
-        registry.write(change_account, actor, AccountChange(email=f"x@{domain}"), URL)
-
-
-def test_a_deleted_user_leaves_no_spelling(registry: Registry) -> None:
-    add_eve(registry)
-    registry.write(sign_up, SignUp(SPELLINGS[1], "Eve"), URL)
-    registry.write(delete_user, OPERATOR, SPELLINGS[2], confirmed=True)
-    assert count_mails(registry, EVE) == 0
-    add_eve(registry, SPELLINGS[4])
+    registry.refused(ValidationFailed, change_account, actor, AccountChange(email=f"x@{domain}"), URL)
 
 
 def test_a_mailbox_gets_five_mails_an_hour_over_all_purposes_and_accounts(registry: Registry) -> None:
@@ -154,14 +142,3 @@ def test_a_mailbox_gets_five_mails_an_hour_over_all_purposes_and_accounts(regist
     registry.write(change_account, actors[0], AccountChange(name="Ann"), URL)
     registry.write(sign_up, SignUp(VICTIMS[3], "V"), URL)
     assert count_mails(registry, VICTIM) == SIGN_IN_MAILS_TO_ADDRESS.most + 1
-
-
-def test_an_offer_beyond_the_limit_is_shown_but_not_mailed(registry: Registry) -> None:
-    organization_id = str(share(registry))
-    for _ in range(MAILS_TO_ADDRESS.most):
-        registry.write(invite_member, registry.actor(), organization_id, VICTIM, "viewer", URL)
-    with registry.refuses(RateLimited):
-        registry.write(invite_member, registry.actor(), organization_id, VICTIM, "viewer", URL)
-    registry.register("shop.example.test")
-    registry.write(push, registry.actor(), "shop.example.test", VICTIM, URL)
-    assert count_mails(registry, VICTIM) == MAILS_TO_ADDRESS.most

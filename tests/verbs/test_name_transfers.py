@@ -7,12 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import list_events
-from sublet.credits.model import Payable
-from sublet.credits.store import coupon_uses
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -32,20 +29,15 @@ from sublet.mail.store import list_mails
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.registry.delete_user import delete_user
-from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.renew import renew
-from sublet.subdomains.store import list_terms, update_subdomain
+from sublet.subdomains.store import update_subdomain
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import decline, withdraw
 from sublet.subdomains.transfers.model import NameTransfer
 from sublet.subdomains.transfers.move import accept, transfer
 from sublet.subdomains.transfers.push import push
-from sublet.tickets.find import find_own_ticket_with_messages
-from sublet.tickets.model import TicketRequest
-from sublet.tickets.open_ticket import open_ticket
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 from support.signing_in import texts_to
 
@@ -102,72 +94,37 @@ def test_a_name_moves_when_its_receiver_accepts(registry: Registry) -> None:
     (event,) = registry.read(list_events, "name_transfer", [int(transfer_id)], ["name_transfer.accept"])
     assert event.before == {"user_id": held.user_id}
     assert event.after == {"subdomain": SHOP, "user_id": moved.user_id}
-    with registry.refuses(SubdomainNotFound):
-        registry.write(delete, registry.actor(), SHOP)
+    registry.refused(SubdomainNotFound, delete, registry.actor(), SHOP)
     registry.write(delete, registry.actor("ben"), SHOP)
-    assert registry.doctor() == []
 
 
-def test_the_objects_that_move_with_the_name_and_those_that_stay(registry: Registry) -> None:
-    """Term, mode and price stay with the name; automatic renewal, tickets, payments and coupons don't
-    (docs/spec-choices.md).
-    """
-    registry.add_coupon()
-    paid = Payable(confirm=True, coupon_code="SPRING")
-    held = registry.register(SHOP, registration_mode="plus", payable=paid)
-    registry.write(set_auto_renew, registry.actor(), SHOP, 50, may_spend=True)
-    ticket = registry.write(open_ticket, registry.actor(), TicketRequest("Help", "Please.", fqdn=SHOP))
-    balance, terms = registry.balance(), registry.read(list_terms, held.id, 10)
-    take(registry, offer(registry))
-    moved = registry.subdomain(held.id)
-    assert (moved.registration_type, moved.period_days, moved.expires_at) == ("plus", 365, held.expires_at)
-    assert moved.auto_renew_max_credits is None
-    assert (registry.balance(), registry.balance("ben")) == (balance, 0)
-    assert registry.read(list_terms, held.id, 10) == terms
-    assert registry.read(find_own_ticket_with_messages, registry.actor(), str(ticket.id)).subdomain == SHOP
-    used = registry.read(lambda tx: tx.connection.execute(select(coupon_uses.c.user_id)).scalars().all())
-    assert used == [registry.users["ann"]]
-    registry.live(days=340)
-    registry.grant("ben", 11)
-    assert registry.write(renew, registry.actor("ben"), SHOP, Payable(confirm=True)).charged_credits == 11
-    assert registry.doctor() == []
-
-
-@pytest.mark.whole_on_postgresql
 def test_a_token_acts_only_on_transfers_of_its_names(registry: Registry) -> None:
     registry.register(SHOP)
     others = replace(registry.actor(), restrictions=replace(registry.actor().restrictions, names=("x.y",)))
-    with registry.refuses(SubdomainNotFound):
-        registry.write(push, others, SHOP, BEN, URL)
+    registry.refused(SubdomainNotFound, push, others, SHOP, BEN, URL)
     transfer_id = offer(registry)
-    with registry.refuses(TransferNotFound):
-        registry.write(withdraw, others, transfer_id)
+    registry.refused(TransferNotFound, withdraw, others, transfer_id)
     with registry.refuses(TransferNotFound):
         take(registry, transfer_id, names=("other.example.test",))
     take(registry, transfer_id, names=("*.example.test",))
     own = replace(registry.actor(), restrictions=replace(registry.actor().restrictions, names=(SHOP,)))
-    with registry.refuses(
-        SubdomainNotFound
-    ):  # the sender's token was for the name, which isn't the sender's now
-        registry.write(delete, own, SHOP)
+    # the sender's token was for the name, which isn't the sender's now
+    registry.refused(SubdomainNotFound, delete, own, SHOP)
 
 
-@pytest.mark.whole_on_postgresql
 def test_only_the_two_sides_see_a_transfer(registry: Registry) -> None:
     registry.register(SHOP)
     registry.register("late.example.test")
     transfer_id, late = offer(registry), offer(registry, "late.example.test", "carl@example.org")
     registry.add_user("carl")
     for verb, who in ((decline, "ann"), (withdraw, "ben"), (decline, "carl"), (withdraw, "carl")):
-        with registry.refuses(TransferNotFound):
-            registry.write(verb, registry.actor(who), transfer_id)
+        registry.refused(TransferNotFound, verb, registry.actor(who), transfer_id)
     with registry.refuses(TransferNotFound):
         take(registry, transfer_id, "ann")
     for identifier in ("0", "777", "x", "01", late):
         with registry.refuses(TransferNotFound):
             take(registry, identifier)
     take(registry, late, "carl")
-    assert registry.doctor() == []
 
 
 def test_decline_withdraw_and_expiry_end_it_and_the_name_can_be_offered_again(registry: Registry) -> None:
@@ -218,7 +175,6 @@ def test_the_changes_that_end_a_pending_transfer(registry: Registry) -> None:
     for each in ids:
         with registry.refuses(Conflict):
             take(registry, each)
-    assert registry.doctor() == []
 
 
 def test_the_deletion_of_either_side_ends_the_transfer(registry: Registry) -> None:
@@ -232,17 +188,14 @@ def test_the_deletion_of_either_side_ends_the_transfer(registry: Registry) -> No
     assert (state(registry, received), show(registry, received).recipient_email) == ("declined", "deleted")
     found = {name: rows for name, rows in registry.dump().items() if "carl" in repr(rows).lower()}
     assert found == {}
-    assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_suspended_side_can_t_move_a_name(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry)
     registry.write(suspend_user, OPERATOR, BEN)
     for verb in (decline, withdraw):
-        with registry.refuses(AccountSuspended):
-            registry.write(verb, registry.actor("ben"), transfer_id)
+        registry.refused(AccountSuspended, verb, registry.actor("ben"), transfer_id)
     with registry.refuses(AccountSuspended):
         take(registry, transfer_id)
     registry.write(unsuspend_user, OPERATOR, BEN)
@@ -253,10 +206,8 @@ def test_a_suspended_side_can_t_move_a_name(registry: Registry) -> None:
         take(registry, transfer_id)
     registry.write(unsuspend_user, OPERATOR, "ann@example.org")
     take(registry, transfer_id)
-    assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_names_that_can_t_be_offered(registry: Registry) -> None:
     registry.register_by_operator("ours.example.test")
     held, trash, theirs = (f"{each}.example.test" for each in ("held", "trash", "theirs"))
@@ -277,7 +228,6 @@ def test_names_that_can_t_be_offered(registry: Registry) -> None:
             offer(registry, name, "carl@example.org")
 
 
-@pytest.mark.whole_on_postgresql
 def test_wrong_addresses(registry: Registry) -> None:
     registry.register(SHOP)
     for to in (None, "ben@", " ANN@example.org"):
@@ -286,7 +236,6 @@ def test_wrong_addresses(registry: Registry) -> None:
         assert [each.field for each in caught[0].errors] == ["to"]
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
     registry.register(SHOP)
     transfer_id = offer(registry)
@@ -297,7 +246,6 @@ def test_a_name_has_one_pending_transfer(registry: Registry) -> None:
     offer(registry, to="carl@example.org")
 
 
-@pytest.mark.whole_on_postgresql
 def test_the_receiver_must_meet_the_conditions_of_a_registration(registry: Registry) -> None:
     """The receiver needs room in the quota, a grant of a restricted platform domain, and a label that isn't
     reserved and looks like no name of another user.
@@ -327,7 +275,6 @@ def test_the_receiver_must_meet_the_conditions_of_a_registration(registry: Regis
     assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) -> None:
     registry.register(SHOP)
     for _ in range(TRANSFERS_OF_USER.most):
@@ -346,24 +293,13 @@ def test_a_user_s_pushes_and_an_address_s_mails_are_limited(registry: Registry) 
     assert sum(to == BEN for to, _ in mails(registry)) == 1 + 5
 
 
-@pytest.mark.whole_on_postgresql
 def test_the_doctor_finds_a_transfer_that_does_not_fit_its_name(registry: Registry) -> None:
     held = registry.register(SHOP)
     transfer_id = int(offer(registry))
-    found = "rows_belong_together: name_transfer"
-    changes: tuple[tuple[str, Any, Any], ...] = (
-        ("suspended_at", registry.now, None),
-        ("user_id", registry.users["ben"], registry.users["ann"]),
-    )
-    for column, broken, right in changes:
-
-        def change(value: Any, column: str = column) -> None:
-            registry.write(lambda tx: update_subdomain(tx, held.id, **{column: value}))
-
-        change(broken)
-        assert any(str(each).startswith(found) for each in registry.doctor()), column
-        change(right)
+    registry.write(lambda tx: update_subdomain(tx, held.id, suspended_at=tx.now))
+    assert "rows_belong_together: name_transfer" in " ".join(map(str, registry.doctor()))
+    registry.write(lambda tx: update_subdomain(tx, held.id, suspended_at=None))
     registry.write(store.end, transfer_id, "accepted", registry.users["ben"])
-    violations = [str(each) for each in registry.doctor()]
-    assert any(each.startswith(found) for each in violations), violations
-    assert any(each.startswith("audited: name_transfer") for each in violations), violations
+    violations = " ".join(map(str, registry.doctor()))
+    assert "rows_belong_together: name_transfer" in violations
+    assert "audited: name_transfer" in violations

@@ -128,11 +128,10 @@ def test_no_cycle_arises_through_the_trash_or_a_suspension(registry: Registry, s
         registry.write(delete, registry.actor("ben"), OTHER)
     else:
         registry.write(suspend, OPERATOR, OTHER)
-    with registry.refuses(ValidationFailed) as caught:
-        registry.write(
-            update_nameservers, registry.actor(), "mine.example.test", UpdateNameservers(nameservers=(HOST,))
-        )
-    assert [error.code for error in caught[0].errors] == ["nameserver_cycle"]
+    change = UpdateNameservers(nameservers=(HOST,))
+    mine = "mine.example.test"
+    caught = registry.refused(ValidationFailed, update_nameservers, registry.actor(), mine, change)
+    assert [error.code for error in caught.errors] == ["nameserver_cycle"]
     if state == "trash":
         registry.write(restore, registry.actor("ben"), OTHER, Payable(), free_quota=FREE_QUOTA)
     else:

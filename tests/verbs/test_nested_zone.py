@@ -120,8 +120,7 @@ def test_a_zone_on_a_primary_is_refused_above_a_zone_that_is_not_delegated(regis
 
 def test_a_zone_with_a_nested_zone_moves_to_a_primary_only_by_force(registry: Registry) -> None:
     registry.add_domain(CHILD)
-    with registry.refuses(Conflict):
-        registry.write(edit_zone_settings, OPERATOR, "example.test", {"primary": "main"})
+    registry.refused(Conflict, edit_zone_settings, OPERATOR, "example.test", {"primary": "main"})
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"primary": "main"}, force=True)
     found = registry.read(store.find_platform_domain_by_name, "example.test")
     assert found is not None

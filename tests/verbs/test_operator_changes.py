@@ -5,15 +5,10 @@ from pathlib import Path
 import pytest
 
 from sublet.dns.types import Record
-from sublet.errors import PlatformDomainNotFound, SubdomainUnavailable
+from sublet.errors import SubdomainUnavailable
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import (
-    add_platform_domain,
-    edit_platform_domain,
-    grant_platform_domain,
-    revoke_platform_domain,
-)
+from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.store import list_unreleased_names
 from support.operator_registry import Registry, small_registry
@@ -77,20 +72,6 @@ def test_a_change_of_the_apex_gives_the_zone_a_new_serial(registry: Registry) ->
     for serial in (2**31, 2**32 - 1):
         registry.do(edit_platform_domain, DOMAIN, {"serial": serial})
     assert registry.do(edit_platform_domain, DOMAIN, {"refresh_seconds": 5}).serial == 1
-
-
-def test_only_granted_organizations_see_a_restricted_platform_domain(registry: Registry) -> None:
-    registry.do(edit_platform_domain, DOMAIN, {"restricted": True})
-    with pytest.raises(PlatformDomainNotFound):
-        registry.register(2, "bob.example.test")
-    assert registry.do(grant_platform_domain, DOMAIN, "acme").changed
-    count = len(registry.events())
-    assert not registry.do(grant_platform_domain, DOMAIN, "Acme").changed
-    assert len(registry.events()) == count
-    registry.register(2, "bob.example.test")
-    registry.do(revoke_platform_domain, DOMAIN, "2")
-    with pytest.raises(PlatformDomainNotFound):
-        registry.register(2, "bob2.example.test")
 
 
 def test_an_offer_keeps_terms_that_are_not_given_and_can_be_withdrawn_and_offered_again(

@@ -74,20 +74,17 @@ WRONG_ANSWERS: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("case", WRONG_ANSWERS)
-@pytest.mark.whole_on_postgresql
 def test_a_wrong_answer_adds_no_passkey_and_opens_no_session(registry: Registry, case: str) -> None:
     done = sign_in(registry)
     actor, stranger = session_actor(done), Authenticator(URL)
     WRONG_ANSWERS[case](stranger)
     credential = stranger.create(registry.write(offer_passkey, actor, SITE))
-    with registry.refuses(ValidationFailed):
-        registry.write(add_passkey, actor, "phone", credential, SITE, URL)
+    registry.refused(ValidationFailed, add_passkey, actor, "phone", credential, SITE, URL)
     own = new_passkey(registry, done)
     WRONG_ANSWERS[case](own)
     assert sign_in_with(registry, own) is None
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_copied_removed_or_foreign_passkey_opens_no_session(registry: Registry) -> None:
     done, bens = sign_in(registry), sign_in(registry, "ben")
     own, other = new_passkey(registry, done), new_passkey(registry, bens)
@@ -133,18 +130,15 @@ def test_a_challenge_is_used_once_soon_and_for_its_purpose(registry: Registry) -
     signed_in = sign_in_with(registry, own, again(other))
     assert signed_in is not None
     new = Authenticator(URL).create(of_registration)
-    with registry.refuses(ValidationFailed):
-        registry.write(add_passkey, session_actor(signed_in), "phone", new, SITE, URL)
+    registry.refused(ValidationFailed, add_passkey, session_actor(signed_in), "phone", new, SITE, URL)
     registry.write(add_passkey, session_actor(again_done), "phone", new, SITE, URL)
-    with registry.refuses(ValidationFailed):
-        registry.write(add_passkey, session_actor(again_done), "phone", new, SITE, URL)
+    registry.refused(ValidationFailed, add_passkey, session_actor(again_done), "phone", new, SITE, URL)
 
 
 def _with(answer: dict[str, Any], **changed: object) -> dict[str, Any]:
     return answer | {"response": answer["response"] | changed}
 
 
-@pytest.mark.whole_on_postgresql
 def test_malformed_answers_are_refused(registry: Registry) -> None:
     done = sign_in(registry)
     actor, own = session_actor(done), new_passkey(registry, done)
@@ -177,55 +171,45 @@ def test_malformed_answers_are_refused(registry: Registry) -> None:
         with pytest.raises(ValidationFailed):
             registry.write(add_passkey, actor, "x", _with(created, attestationObject=attested), SITE, URL)
     assert registry.dump() == before
-    with registry.refuses(ValidationFailed) as refused:
-        registry.write(add_passkey, actor, " ", None, SITE, URL)
-    assert [each.field for each in refused[0].errors] == ["name", "credential"]
+    refused = registry.refused(ValidationFailed, add_passkey, actor, " ", None, SITE, URL)
+    assert [each.field for each in refused.errors] == ["name", "credential"]
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_user_has_twenty_passkeys(registry: Registry) -> None:
     done = sign_in(registry)
     first = new_passkey(registry, done)
     done = sign_in_with(registry, first) or done
     for _ in range(PASSKEYS_MAX - 1):
         new_passkey(registry, done)
-    with registry.refuses(Conflict):
-        registry.write(offer_passkey, session_actor(done), SITE)
+    registry.refused(Conflict, offer_passkey, session_actor(done), SITE)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_sign_in_is_recent_for_ten_minutes(registry: Registry) -> None:
     actor = session_actor(sign_in(registry))
     registry.advance(minutes=10)
     registry.write(require_recent_sign_in, actor)
     registry.advance(seconds=1)
-    with registry.refuses(SignInRequired) as refused:
-        registry.write(require_recent_sign_in, actor)
-    assert refused[0].details == {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
+    refused = registry.refused(SignInRequired, require_recent_sign_in, actor)
+    assert refused.details == {"limit_seconds": 600, "how": ["mail", "passkey", "operator"]}
     registry.advance(days=-1)  # the clock is set back
-    with registry.refuses(SignInRequired):
-        registry.write(require_recent_sign_in, actor)
+    registry.refused(SignInRequired, require_recent_sign_in, actor)
     registry.write(end_session, actor, "current")
-    with registry.refuses(SessionInvalid):
-        registry.write(offer_passkey, actor, SITE)
+    registry.refused(SessionInvalid, offer_passkey, actor, SITE)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_user_with_passkeys_needs_one_for_sensitive_changes(registry: Registry) -> None:
     own = new_passkey(registry, sign_in(registry))
     (passkey,) = registry.read(list_passkeys, registry.users["ann"])
     by_mail = sign_in(registry)
-    with registry.refuses(SignInRequired) as refused:
-        registry.write(require_recent_sign_in, session_actor(by_mail))
-    assert refused[0].details["how"] == ["passkey", "operator"]
-    assert "recovery" in refused[0].message
+    refused = registry.refused(SignInRequired, require_recent_sign_in, session_actor(by_mail))
+    assert refused.details["how"] == ["passkey", "operator"]
+    assert "recovery" in refused.message
     registry.write(require_recent_sign_in, session_actor(by_mail), any_method=True)
     by_passkey = sign_in_with(registry, own, again(by_mail))
     assert by_passkey is not None
     bens = session_actor(sign_in(registry, "ben"))
     for identifier in (str(passkey.id), "99", "x"):
-        with registry.refuses(PasskeyNotFound):
-            registry.write(remove_passkey, bens, identifier, URL)
+        registry.refused(PasskeyNotFound, remove_passkey, bens, identifier, URL)
     registry.write(remove_passkey, session_actor(by_passkey), str(passkey.id), URL)
     registry.write(require_recent_sign_in, session_actor(sign_in(registry)))
 
@@ -238,14 +222,12 @@ def recent(registry: Registry, actor: Actor) -> bool:
     return True
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_recovery_counts_after_24_hours_for_a_week(registry: Registry) -> None:
     own = new_passkey(registry, sign_in(registry))
     by_mail = sign_in(registry)
     registry.write(start_recovery, session_actor(by_mail), URL)
     assert "passkeys are lost" in texts_to(registry, ANN)[-1]
-    with registry.refuses(Conflict):
-        registry.write(start_recovery, session_actor(by_mail), URL)
+    registry.refused(Conflict, start_recovery, session_actor(by_mail), URL)
     registry.advance(hours=23, minutes=50)
     assert not recent(registry, session_actor(sign_in(registry)))
     registry.advance(minutes=10)
@@ -260,7 +242,6 @@ def test_a_recovery_counts_after_24_hours_for_a_week(registry: Registry) -> None
     assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_recovery_stops_by_a_sign_in_with_a_passkey_or_by_hand(registry: Registry) -> None:
     own = new_passkey(registry, sign_in(registry))
     for stop in range(2):
@@ -273,17 +254,13 @@ def test_a_recovery_stops_by_a_sign_in_with_a_passkey_or_by_hand(registry: Regis
         else:
             assert sign_in_with(registry, own) is not None
         assert registry.read(find_recovery, registry.users["ann"]) is None
-    with registry.refuses(Conflict):
-        registry.write(stop_recovery, by_mail, URL)
-    with registry.refuses(AccountSuspended):
-        registry.write(start_recovery, by_mail, URL)
+    registry.refused(Conflict, stop_recovery, by_mail, URL)
+    registry.refused(AccountSuspended, start_recovery, by_mail, URL)
     bens = session_actor(sign_in(registry, "ben"))
-    with registry.refuses(Conflict) as refused:
-        registry.write(start_recovery, bens, URL)
-    assert "no passkeys" in refused[0].message
+    refused = registry.refused(Conflict, start_recovery, bens, URL)
+    assert "no passkeys" in refused.message
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_new_network_is_mailed(registry: Registry) -> None:
     own = new_passkey(registry, sign_in(registry))
     before = len(texts_to(registry, ANN))

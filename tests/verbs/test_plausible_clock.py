@@ -13,7 +13,7 @@ from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
-from sublet.subdomains.sweep.brake import resume_sweep, stop_sweep
+from sublet.subdomains.sweep.brake import resume_sweep
 from sublet.subdomains.sweep.plausible_clock import (
     AHEAD_MAX,
     BEHIND_MAX,
@@ -51,7 +51,6 @@ def test_the_bounds_of_a_plausible_clock() -> None:
         assert implausible_clock_reason(None, START + since_newest) is None
 
 
-@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("swept", [False, True], ids=["never swept", "swept"])
 @pytest.mark.parametrize("wrong", [AHEAD_MAX + TICK, -BEHIND_MAX - TICK], ids=["ahead", "behind"])
 @pytest.mark.parametrize("verb", VERBS)
@@ -101,20 +100,6 @@ def test_the_operator_confirms_a_right_clock(registry: Registry, wrong: timedelt
     registered = registry.register("new.example.test")
     assert registered.expires_at == registry.now + timedelta(days=365)
     assert registry.read(check_sweep) == []
-
-
-def test_a_sweep_that_was_stopped_for_so_long_has_to_be_resumed(registry: Registry) -> None:
-    registry.sweep()
-    registry.write(stop_sweep, OPERATOR, "maintenance")
-    for _ in range(5):
-        registry.advance(days=80)
-        registry.register(f"n{registry.now.toordinal()}.example.test", registration_mode="plus")
-    registry.advance(days=1)
-    with registry.refuses(ClockImplausible):
-        registry.register("new.example.test")
-    registry.write(resume_sweep, OPERATOR)
-    registry.sweep()
-    registry.register("new.example.test")
 
 
 def test_the_first_sweep_of_a_new_registry_detects_a_wrong_clock(registry: Registry) -> None:

@@ -72,16 +72,6 @@ def test_a_program_gets_the_token_once_it_is_allowed(registry: Registry) -> None
         assert secret.reveal() not in kept
 
 
-def test_a_program_spends_credits_only_if_the_person_allows_that_too(registry: Registry) -> None:
-    started = start(registry)
-    assert isinstance(poll(registry, started), AuthorizationPending)
-    allow(registry, session_actor(sign_in(registry)), started, may_spend=True)
-    done = poll(registry, started)
-    assert isinstance(done, IssuedToken)
-    assert "credits:spend" in done.token.scopes
-
-
-@pytest.mark.whole_on_postgresql
 def test_refused_expired_and_unknown_codes_give_nothing(registry: Registry) -> None:
     ann = session_actor(sign_in(registry))
     started = start(registry)
@@ -97,19 +87,23 @@ def test_refused_expired_and_unknown_codes_give_nothing(registry: Registry) -> N
     assert isinstance(registry.write(poll_device, PROGRAM, "unknown"), ExpiredToken)
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_suspended_or_deleted_user_gives_nothing(registry: Registry) -> None:
     ann = session_actor(sign_in(registry))
     first, second = start(registry), start(registry)
     allow(registry, ann, first)
     allow(registry, ann, second)
+    spending = start(registry)
+    assert isinstance(poll(registry, spending), AuthorizationPending)
+    allow(registry, ann, spending, may_spend=True)
+    done = poll(registry, spending)
+    assert isinstance(done, IssuedToken)
+    assert "credits:spend" in done.token.scopes
     registry.write(suspend_user, OPERATOR, "ann@example.org", "fraud")
     assert isinstance(poll(registry, first), AccessDenied)
     registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
     assert isinstance(poll(registry, second), ExpiredToken), "erased with the user"
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_network_asks_a_limited_number_of_times(registry: Registry) -> None:
     with pytest.raises(ValidationFailed):
         start(registry, " ")

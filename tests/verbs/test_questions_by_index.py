@@ -34,7 +34,7 @@ from support.postgresql import fresh_database
 from support.registry import OPERATOR, Prepared, Registry, open_registry
 
 ZONE = "example.test"
-COPIES = 5_000
+COPIES = 20_000
 ROWS_MAX = 60
 STEPS_MAX = 3_000
 """The maximum number of steps of SQLite's virtual machine, which takes at least five steps for a row."""

@@ -21,8 +21,7 @@ PAID = Payable(confirm=True)
 
 def test_a_live_name_can_t_be_restored(registry: Registry) -> None:
     registry.register(SHOP)
-    with registry.refuses(Conflict):
-        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=0)
+    registry.refused(Conflict, restore, registry.actor(), SHOP, Payable(), free_quota=0)
 
 
 def test_a_free_name_beyond_the_quota_is_not_restored(registry: Registry) -> None:
@@ -30,17 +29,17 @@ def test_a_free_name_beyond_the_quota_is_not_restored(registry: Registry) -> Non
     registry.write(delete, registry.actor(), SHOP)
     for index in range(FREE_QUOTA):
         registry.register(f"n{index}.example.test")
-    with registry.refuses(FreeQuotaExceeded) as caught:
-        registry.write(restore, registry.actor(), SHOP, Payable(coupon_code="NONE"), free_quota=FREE_QUOTA)
-    assert caught[0].details == {"limit": FREE_QUOTA, "used": FREE_QUOTA}
+    caught = registry.refused(
+        FreeQuotaExceeded, restore, registry.actor(), SHOP, Payable(coupon_code="NONE"), free_quota=FREE_QUOTA
+    )
+    assert caught.details == {"limit": FREE_QUOTA, "used": FREE_QUOTA}
 
 
 def test_restore_ends_at_the_instant_of_the_purge(registry: Registry) -> None:
     registry.register(SHOP)
     registry.write(delete, registry.actor(), SHOP)
     registry.now = START + timedelta(days=30)
-    with registry.refuses(SubdomainNotFound):
-        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
+    registry.refused(SubdomainNotFound, restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
     registry.now -= timedelta(microseconds=1)
     registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
 
@@ -50,9 +49,10 @@ def test_an_expired_name_is_restored_with_a_renewal(registry: Registry) -> None:
     registry.now = held.expires_at - timedelta(microseconds=1)
     registry.write(delete, registry.actor(), SHOP)
     registry.now = held.expires_at
-    with registry.refuses(PaymentConfirmationRequired) as caught:
-        registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA)
-    assert (caught[0].quote.action, caught[0].quote.price) == ("restore", 11)
+    caught = registry.refused(
+        PaymentConfirmationRequired, restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA
+    )
+    assert (caught.quote.action, caught.quote.price) == ("restore", 11)
     registry.write(restore, registry.actor(), SHOP, PAID, free_quota=FREE_QUOTA)
     back = registry.subdomain(held.id)
     assert (back.trashed_at, back.expires_at) == (None, START + timedelta(days=730))

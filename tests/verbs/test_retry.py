@@ -10,19 +10,16 @@ from support.shop import SHOP, change_nameservers, register_shop
 def test_a_retry_needs_a_nameserver_then_a_failure(registry: Registry) -> None:
     registry.move()
     held = registry.register(SHOP)
-    with registry.refuses(NameserverRequired):
-        registry.write(retry, registry.actor(), SHOP)
+    registry.refused(NameserverRequired, retry, registry.actor(), SHOP)
     change_nameservers(registry, nameservers=("ns1.example.org",))
-    with registry.refuses(RetryNotAvailable):  # waiting is no failure
-        registry.write(retry, registry.actor(), SHOP)
+    registry.refused(RetryNotAvailable, retry, registry.actor(), SHOP)  # waiting is no failure
     registry.publish(error="refused")
     assert derive_status(registry.subdomain(held.id), registry.now) == "failed"
     assert registry.publish() == []  # its back-off runs
     registry.write(retry, registry.actor(), SHOP)
     assert derive_status(registry.subdomain(held.id), registry.now) == "provisioning"
     assert registry.publish() == [held.id]
-    with registry.refuses(RetryNotAvailable):
-        registry.write(retry, registry.actor(), SHOP)
+    registry.refused(RetryNotAvailable, retry, registry.actor(), SHOP)
 
 
 def test_a_failure_to_clear_the_nameservers_needs_a_nameserver_first(registry: Registry) -> None:
@@ -30,5 +27,4 @@ def test_a_failure_to_clear_the_nameservers_needs_a_nameserver_first(registry: R
     registry.publish()
     change_nameservers(registry, nameservers=(), ds_records=())
     registry.publish(error="refused")
-    with registry.refuses(NameserverRequired):
-        registry.write(retry, registry.actor(), SHOP)
+    registry.refused(NameserverRequired, retry, registry.actor(), SHOP)

@@ -21,15 +21,12 @@ def test_a_token_is_revoked_once(registry: Registry) -> None:
 def test_a_token_revokes_itself(registry: Registry) -> None:
     token = issue(registry)
     registry.write(revoke_own_token, acting(token), str(token.id))
-    with registry.refuses(TokenRevoked):
-        registry.write(revoke_own_token, acting(token), str(token.id))
+    registry.refused(TokenRevoked, revoke_own_token, acting(token), str(token.id))
 
 
 def test_refusals(registry: Registry) -> None:
     token = issue(registry)
     for other in (acting(issue(registry, scopes=["tokens:write"])), acting(issue(registry, "ben"))):
-        with registry.refuses(TokenNotFound):
-            registry.write(revoke_own_token, other, str(token.id))
+        registry.refused(TokenNotFound, revoke_own_token, other, str(token.id))
     registry.write(suspend_user, OPERATOR, "ann@example.org")
-    with registry.refuses(AccountSuspended):
-        registry.write(revoke_own_token, acting(token), str(token.id))
+    registry.refused(AccountSuspended, revoke_own_token, acting(token), str(token.id))

@@ -20,7 +20,6 @@ def is_valid(registry: Registry, secret: Secret) -> bool:
     return True
 
 
-@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize(("overlap_seconds", "lasts_seconds"), [(None, 3600), (60, 60), (86_400, 86_400)])
 def test_the_former_secret_is_valid_for_the_overlap(
     registry: Registry, overlap_seconds: int | None, lasts_seconds: int
@@ -52,15 +51,11 @@ def test_refusals(registry: Registry) -> None:
     acting_token, token = issue(registry), issue(registry)
     actor = acting(acting_token)
     for seconds in (-1, 86_401):
-        with registry.refuses(ValidationFailed):
-            registry.write(rotate_token, actor, str(token.id), seconds)
+        registry.refused(ValidationFailed, rotate_token, actor, str(token.id), seconds)
     # The rotation would give the secret of a token that may do more.
     limited = acting(issue(registry, scopes=["tokens:write"]))
-    with registry.refuses(TokenNotFound):
-        registry.write(rotate_token, limited, str(token.id))
+    registry.refused(TokenNotFound, rotate_token, limited, str(token.id))
     registry.write(revoke_token, OPERATOR, token.id)
-    with registry.refuses(Conflict):
-        registry.write(rotate_token, actor, str(token.id))
+    registry.refused(Conflict, rotate_token, actor, str(token.id))
     registry.write(suspend_user, OPERATOR, "ann@example.org")
-    with registry.refuses(AccountSuspended):
-        registry.write(rotate_token, actor, str(acting_token.id))
+    registry.refused(AccountSuspended, rotate_token, actor, str(acting_token.id))

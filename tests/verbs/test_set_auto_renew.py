@@ -7,7 +7,6 @@ from sqlalchemy import select
 from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.fields import CREDITS_MAX
-from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.errors import (
     AccountSuspended,
@@ -20,7 +19,6 @@ from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import auto_renew_at, renewal_opens_at
-from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend, unsuspend
 from support.registry import OPERATOR, Registry
 
@@ -73,15 +71,6 @@ def test_the_same_ceiling_changes_nothing_and_a_changed_one_is_tried_at_once(reg
     next_at = auto_renew_at(stored)
     assert next_at is not None
     assert next_at <= registry.now
-
-
-def test_the_setting_is_kept_in_the_trash(registry: Registry) -> None:
-    shop = registry.register(SHOP)
-    set_(registry, 7)
-    registry.write(delete, registry.actor(), SHOP)
-    assert auto_renew_at(registry.subdomain(shop.id)) is None
-    registry.write(restore, registry.actor(), SHOP, Payable(), free_quota=5)
-    assert registry.subdomain(shop.id).auto_renew_max_credits == 7
 
 
 def test_a_token_that_may_not_spend_sets_no_ceiling_above_0(registry: Registry) -> None:

@@ -98,11 +98,9 @@ def test_an_address_with_an_account_gets_a_code_to_sign_in(registry: Registry) -
     assert confirm(registry, code_in(text)) is None, "it opens no account"
     found = registry.write(lambda tx: identify_by_code(tx, email=EMAIL, code=code_in(text)))
     assert found is not None
-    wish(registry)
-    assert len(texts(registry)) == 1, "one code a minute"
     for _ in range(8):
-        registry.advance(minutes=2)
         wish(registry)
+        registry.advance(minutes=2)
     assert len(texts(registry)) == 5, "five an hour at the request of one network"
     wish(registry, network="192.0.2.0/24")
     assert len(texts(registry)) == 6, "a stranger's few requests don't keep a person from signing in"
@@ -130,7 +128,6 @@ def test_an_address_gets_one_code_a_minute_and_five_an_hour(registry: Registry) 
     assert len(texts(registry)) == 6
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_network_may_sign_up_more_with_solved_challenges(registry: Registry) -> None:
     for number in range(3):
         wish(registry, f"a{number}@example.org", network="192.0.2.0/24")
@@ -191,7 +188,6 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
         registry.write(invite, OPERATOR, "b", "", URL)
 
 
-@pytest.mark.whole_on_postgresql
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(
     registry: Registry,
 ) -> None:
@@ -222,12 +218,3 @@ def test_five_wrong_codes_void_the_code_and_not_the_link(registry: Registry) -> 
     assert registry.read(find_user_by_email, EMAIL) is None
     (link_token,) = re.findall(r"token=(\S+)", text)
     assert registry.write(confirm_sign_up, STRANGER, link_token=link_token) is not None
-
-
-def test_codes_and_limits_from_before_the_clock_was_set_back_have_no_effect(registry: Registry) -> None:
-    wish(registry)
-    early = code_in(texts(registry)[-1])
-    registry.advance(days=-1)
-    assert confirm(registry, early) is None
-    wish(registry)
-    assert confirm(registry, code_in(texts(registry)[-1])) is not None

@@ -69,19 +69,17 @@ def test_tickets_about_a_name_are_listed_for_all_its_holders(registry: Registry)
 
 def test_refusals(registry: Registry) -> None:
     held = registry.register(SHOP)
-    with registry.refuses(NotFound):
-        registry.write(staff_open, OPERATOR, BLOG, *SAID)
-    with registry.refuses(ValidationFailed) as wrong:
-        registry.write(staff_open, OPERATOR, SHOP, "a\nb", " ", "", ticket_type="spam", message_format="html")
-    assert [each.field for each in wrong[0].errors] == [
+    registry.refused(NotFound, staff_open, OPERATOR, BLOG, *SAID)
+    other = {"ticket_type": "spam", "message_format": "html"}
+    wrong = registry.refused(ValidationFailed, staff_open, OPERATOR, SHOP, "a\nb", " ", "", **other)
+    assert [each.field for each in wrong.errors] == [
         "subject", "author_name", "message", "type", "message_format",
     ]  # fmt: skip
     registry.write(delete, registry.actor(), SHOP)
     registry.write(suspend_with_names, OPERATOR, "ann@example.org")
     registry.write(staff_open, OPERATOR, SHOP, *SAID, ticket_type="contact", message_format="markdown")
     registry.write(purge, OPERATOR, SHOP)
-    with registry.refuses(Conflict):
-        registry.write(staff_open, OPERATOR, str(held.id), *SAID)
+    registry.refused(Conflict, staff_open, OPERATOR, str(held.id), *SAID)
 
 
 def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -> None:
@@ -102,9 +100,8 @@ def test_staff_sets_the_priority_at_opening_and_afterwards(registry: Registry) -
 
 def test_refusals_of_priorities_answers_and_closings(registry: Registry) -> None:
     registry.register(SHOP)
-    with registry.refuses(ValidationFailed) as wrong:
-        registry.write(staff_open, OPERATOR, SHOP, *SAID, priority="hot")
-    assert [(each.field, each.code) for each in wrong[0].errors] == [("priority", "value_invalid")]
+    wrong = registry.refused(ValidationFailed, staff_open, OPERATOR, SHOP, *SAID, priority="hot")
+    assert [(each.field, each.code) for each in wrong.errors] == [("priority", "value_invalid")]
     ticket = str(registry.write(staff_open, OPERATOR, SHOP, *SAID).id)
     verbs: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (set_priority, ("low",)),
@@ -112,17 +109,13 @@ def test_refusals_of_priorities_answers_and_closings(registry: Registry) -> None
         (close, ()),
     )
     for verb, arguments in verbs:
-        with registry.refuses(TicketNotFound):
-            registry.write(verb, OPERATOR, "T-777777", *arguments)
-    with registry.refuses(ValidationFailed):
-        registry.write(set_priority, OPERATOR, ticket, "hot")
-    with registry.refuses(ValidationFailed) as wrong:
-        registry.write(staff_reply, OPERATOR, ticket, " ", " ", message_format="html")
-    assert [each.field for each in wrong[0].errors] == ["author_name", "message", "message_format"]
+        registry.refused(TicketNotFound, verb, OPERATOR, "T-777777", *arguments)
+    registry.refused(ValidationFailed, set_priority, OPERATOR, ticket, "hot")
+    wrong = registry.refused(ValidationFailed, staff_reply, OPERATOR, ticket, " ", " ", message_format="html")
+    assert [each.field for each in wrong.errors] == ["author_name", "message", "message_format"]
     registry.write(close, OPERATOR, ticket)
     for verb, arguments in verbs:
-        with registry.refuses(TicketClosed):
-            registry.write(verb, OPERATOR, ticket, *arguments)
+        registry.refused(TicketClosed, verb, OPERATOR, ticket, *arguments)
 
 
 def mails(registry: Registry, **filters: Any) -> list[Mail]:

@@ -85,7 +85,7 @@ def test_a_name_without_any_action_of_its_user(registry: Registry) -> None:
     registry.publish()
     began = registry.now
     for kind, days in LIFE.items():
-        registry.live(days=(began + days * DAY - registry.now).days)
+        registry.live(days=(began + days * DAY - registry.now).days - 1)
         registry.now = began + days * DAY - timedelta(microseconds=1)
         registry.sweep()
         assert kind not in reached(registry, name.id)
@@ -110,20 +110,6 @@ def test_a_name_without_any_action_of_its_user(registry: Registry) -> None:
     assert again.id != name.id
 
 
-@pytest.mark.whole_on_postgresql
-def test_after_an_outage_only_the_last_reminder_is_mailed(registry: Registry) -> None:
-    name = registry.register(NAME)
-    registry.live(days=334)
-    registry.advance(days=6)  # over the first date …
-    registry.sweep()
-    assert [kind for kind, _ in told(registry)] == ["expires_in_30_days"]
-    registry.live(days=17)
-    registry.advance(days=7)  # … and over the second and third: 364 days are over
-    registry.sweep()
-    assert [kind for kind, _ in told(registry)] == ["expires_in_30_days", "expires_in_1_day"]
-    assert set(reached(registry, name.id)) == {kind for kind, days in LIFE.items() if days <= 364}
-
-
 def test_the_user_s_own_trash_is_emptied_after_a_reminder(registry: Registry) -> None:
     name = registry.register(NAME, nameservers=NS)
     registry.publish()
@@ -137,47 +123,6 @@ def test_the_user_s_own_trash_is_emptied_after_a_reminder(registry: Registry) ->
     assert registry.register(NAME, "ben").id != name.id
 
 
-@pytest.mark.whole_on_postgresql
-def test_a_name_is_free_only_once_its_removal_is_published(registry: Registry) -> None:
-    registry.move()
-    name = registry.register(NAME, nameservers=NS)
-    registry.publish()
-    registry.write(delete, registry.actor(), NAME)
-    for _ in range(45):
-        registry.advance(days=1)
-        registry.sweep()
-        registry.publish(error="away")
-    assert registry.subdomain(name.id).purged_at is not None
-    assert registry.subdomain(name.id).released_at is None
-    registry.advance(hours=1)
-    registry.publish()
-    registry.advance(minutes=1)
-    assert registry.sweep().done["released"] == 1
-
-
-@pytest.mark.uncovered
-@pytest.mark.whole_on_postgresql
-def test_the_dates_of_a_suspended_name_are_paused(registry: Registry) -> None:
-    name = registry.register(NAME, nameservers=NS)
-    registry.live(days=300)
-    registry.write(suspend, OPERATOR, NAME, "looked into")
-    assert registry.live(days=300) == Counter()
-    registry.write(unsuspend, OPERATOR, NAME)
-    # One mail replaces all missed reminders, and the grace period counts from now.
-    assert registry.live(days=29) == Counter(
-        ["renewal_opens", "expires_in_30_days", "expires_in_7_days", "expires_in_1_day", "expired"]
-    )
-    assert [kind for kind, _ in told(registry)] == ["expired"]
-    assert registry.live(days=1) == Counter(["trashed"])
-    registry.write(suspend, OPERATOR, NAME)
-    assert registry.live(days=100) == Counter()
-    registry.write(unsuspend, OPERATOR, NAME)
-    assert registry.live(days=29) == Counter(["trash_ends"])
-    assert registry.live(days=1) == Counter(["purged"])
-    assert name.id
-
-
-@pytest.mark.whole_on_postgresql
 def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) -> None:
     """A user who buys credits on the last day keeps the name, no matter when the earlier attempts were."""
     name = registry.register(NAME, registration_mode="plus")
@@ -191,24 +136,11 @@ def test_the_last_attempt_to_renew_is_at_the_end_of_grace(registry: Registry) ->
     assert registry.balance() == 0
 
 
-@pytest.mark.uncovered
-@pytest.mark.whole_on_postgresql
-def test_new_settings_of_a_platform_domain_apply(registry: Registry) -> None:
-    registry.register(NAME)
-    registry.live(days=370)
-    registry.write(edit_zone_settings, OPERATOR, "example.test", {"grace_days": 100})
-    assert registry.live(days=94) == Counter()
-    assert registry.live(days=1) == Counter(["trashed"])
-    registry.write(edit_zone_settings, OPERATOR, "example.test", {"trash_days": 3})
-    assert registry.live(days=3) == Counter(["trash_ends", "purged"])
-
-
 def auto_renewing(registry: Registry, name: Any, max_credits: int) -> None:
     registry.write(lambda tx: store.update_subdomain(tx, name.id, auto_renew_max_credits=max_credits))
 
 
 @pytest.mark.uncovered
-@pytest.mark.whole_on_postgresql
 def test_a_name_is_renewed_automatically_up_to_its_ceiling(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 11)
@@ -220,10 +152,8 @@ def test_a_name_is_renewed_automatically_up_to_its_ceiling(registry: Registry) -
     assert registry.live(days=364) == Counter()
     assert registry.live(days=1) == Counter(["auto_renewed"])
     assert [kind for kind, _ in told(registry)] == ["auto_renew", "auto_renew"]
-    assert registry.doctor() == []
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_renewal_above_the_ceiling_is_not_made_and_mailed(registry: Registry) -> None:
     name = registry.register(NAME, registration_mode="plus")
     auto_renewing(registry, name, 10)
@@ -239,14 +169,12 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_mailed(registry: Registry) 
     assert registry.balance() == 79
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry) -> None:
     registry.register(NAME, registration_mode="plus")
     registry.live(days=394)
     registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
     for _ in range(3):
-        with registry.refuses(RenewalNotAvailable):
-            registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
+        registry.refused(RenewalNotAvailable, renew, registry.actor(), NAME, Payable(confirm=True))
     assert registry.balance() == 100 - 10 - 11
     assert registry.live(days=305) == Counter(["renewal_opens"])
 
@@ -267,7 +195,6 @@ def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(regi
     assert registry.dump() == after
 
 
-@pytest.mark.whole_on_postgresql
 def test_a_verb_that_changes_the_dates_stores_them(registry: Registry) -> None:
     name = registry.register(NAME)
     registry.sweep()
@@ -302,7 +229,6 @@ def changed_rows(registry: Registry, before: Dump) -> int:
     return len({*map(repr, before["subdomains"])} - {*map(repr, registry.dump()["subdomains"])})
 
 
-@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("count", [3, share(RECOMPUTED_MAX + 3, whole=3000)])
 def test_new_days_change_no_row_until_the_sweep_recomputes_all_in_batches(
     registry: Registry, count: int

@@ -89,11 +89,9 @@ def test_lists_have_exactly_the_names_of_the_token(furnished: Registry, restrict
 
 def test_verbs_about_all_names_refuse_such_a_token(registry: Registry) -> None:
     actor = acting(issue(registry, names=["a.example.test"]))
-    with registry.refuses(TokenRestricted):
-        registry.write(set_reminders, actor, False)
-    with registry.refuses(ValidationFailed) as caught:
-        registry.write(open_ticket, actor, TicketRequest("s", "m"))
-    assert [(each.field, each.code) for each in caught[0].errors] == [("fqdn", "required")]
+    registry.refused(TokenRestricted, set_reminders, actor, False)
+    caught = registry.refused(ValidationFailed, open_ticket, actor, TicketRequest("s", "m"))
+    assert [(each.field, each.code) for each in caught.errors] == [("fqdn", "required")]
 
 
 def test_daily_credits_limit_the_spending_of_a_token_and_its_children(registry: Registry) -> None:
@@ -118,18 +116,12 @@ def test_daily_credits_limit_the_spending_of_a_token_and_its_children(registry: 
     buy("d", acting(parent))  # a day after the first
     with registry.refuses(TokenRestricted):
         buy("e", acting(child))
+    limited = acting(issue(registry, daily_credits=100))
+    # it confirms nothing in advance
+    registry.refused(TokenRestricted, set_auto_renew, limited, "a.example.test", 1, may_spend=True)
+    registry.write(set_auto_renew, limited, "a.example.test", 0, may_spend=True)
     registry.advance(days=330)
     actor = acting(issue(registry, daily_credits=10))
-    with registry.refuses(TokenRestricted):
-        registry.write(renew, actor, "a.example.test", PAID)
+    registry.refused(TokenRestricted, renew, actor, "a.example.test", PAID)
     registry.write(renew, acting(issue(registry, daily_credits=11)), "a.example.test", PAID)
     assert registry.doctor() == []
-
-
-def test_a_token_with_daily_credits_confirms_nothing_in_advance(registry: Registry) -> None:
-    registry.register("a.example.test")
-    actor = acting(issue(registry, daily_credits=100))
-    with registry.refuses(TokenRestricted):
-        registry.write(set_auto_renew, actor, "a.example.test", 1, may_spend=True)
-    registry.write(set_auto_renew, actor, "a.example.test", 0, may_spend=True)
-    registry.write(set_auto_renew, actor, "a.example.test", None, may_spend=True)

@@ -51,8 +51,7 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     }
     assert moved == structs.replace(before, **changed)
     assert registry.read(list_terms, held.id, 10) == terms
-    with registry.refuses(SubdomainNotFound):
-        registry.write(delete, registry.actor(), SHOP)
+    registry.refused(SubdomainNotFound, delete, registry.actor(), SHOP)
     found = registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id))
     assert found.subdomain == SHOP
     assert registry.doctor() == []

@@ -118,8 +118,7 @@ def test_a_platform_domain_decides_which_changes_are_checked_first(registry: Reg
     assert [SHOP in each for each in check_warnings(plan, unseen)] == [True]
     guarded = refuse_if_broken(register, plan, broken)
     if mode == "require":
-        with registry.refuses(DelegationBroken):
-            registry.write(guarded, registry.actor(), command, free_quota=FREE_QUOTA)
+        registry.refused(DelegationBroken, guarded, registry.actor(), command, free_quota=FREE_QUOTA)
     for accepted in (guarded if mode == "warn" else register, refuse_if_broken(register, plan, unseen)):
         assert accepted is register
     registry.register(SHOP, nameservers=HOSTS)

@@ -86,8 +86,7 @@ def test_a_record_is_replaced_and_removed(registry: Registry) -> None:
     ]
     both = ["8.8.4.4", "8.8.8.8"]
     assert changes == [(None, both), (None, ['"a"']), (both, ["9.9.9.9"]), (["9.9.9.9"], None)]
-    with registry.refuses(NotFound):
-        registry.write(remove_zone_record, OPERATOR, ZONE, "www", "A")
+    registry.refused(NotFound, remove_zone_record, OPERATOR, ZONE, "www", "A")
 
 
 def test_names_at_and_above_a_record_can_not_be_registered_until_it_is_removed(registry: Registry) -> None:
@@ -158,10 +157,8 @@ def test_wrong_records_are_refused(registry: Registry) -> None:
 def test_a_zone_on_a_primary_is_edited_there(registry: Registry) -> None:
     registry.add_domain("moved.test", primary="main")
     for domain, refusal in (("moved.test", Conflict), ("nowhere.test", NotFound)):
-        with registry.refuses(refusal):
-            registry.write(set_zone_record, OPERATOR, domain, "@", "A", ["8.8.8.8"])
-        with registry.refuses(refusal):
-            registry.write(remove_zone_record, OPERATOR, domain, "@", "A")
+        registry.refused(refusal, set_zone_record, OPERATOR, domain, "@", "A", ["8.8.8.8"])
+        registry.refused(refusal, remove_zone_record, OPERATOR, domain, "@", "A")
         with pytest.raises(refusal):
             registry.read(list_zone_record_sets, domain)
 
