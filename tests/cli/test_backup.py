@@ -3,23 +3,18 @@ refused.
 """
 
 import json
-import re
 import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-from sublet import audit
-from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
 from sublet.schema_revision import needed_revision
@@ -265,24 +260,6 @@ def test_a_broken_registry_is_replaced_and_kept_with_its_wal(tmp_path: Path) -> 
     assert kept.with_name(kept.name + "-wal").read_bytes() == b"its newest part"
     assert run(registry.url, "user", "list", "--json")
     assert not (tmp_path / "sublet.db-shm").exists()
-
-
-def test_a_backup_of_a_registry_that_breaks_an_invariant_reports_it(tmp_path: Path) -> None:
-    registry = small_registry(tmp_path)
-    file = tmp_path / "backup.db"
-
-    def write_event_to_come(tx: Tx) -> None:
-        to_come = structs.replace(tx, now=datetime(2099, 9, 23, tzinfo=UTC))
-        audit.record(to_come, Actor("operator"), "user.add", 1)
-
-    registry.write(write_event_to_come)
-    shown = run(registry.url, "backup", file, expect=1)
-    assert re.search(r"broken: \d+ invariants?, as in the original registry", shown)
-    assert "audit_is_past" in shown
-    elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
-    assert "audit_is_past" in run(elsewhere, "restore", file, expect=1)
-    assert not (tmp_path / "elsewhere.db").exists()
-    assert run(elsewhere, "restore", file, "--force").startswith("Restored")
 
 
 def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Path) -> None:

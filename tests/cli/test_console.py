@@ -16,15 +16,12 @@ from sublet import audit
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.store import update_user
 from sublet.audit import Actor
-from sublet.cli.main import COMMANDS, app
+from sublet.cli.main import app
 from sublet.config import REMOVED_SETTINGS
 from sublet.db import Tx
-from sublet.migrations import list_migrations
 from sublet.schema_revision import needed_revision
 from sublet.secret import Secret
 from sublet.subdomains.delete import delete
-from sublet.tickets.model import TicketRequest
-from sublet.tickets.open_ticket import open_ticket
 from support import databases
 from support.operator_registry import ANNA, Registry, small_registry
 from support.running_service import running_service
@@ -167,32 +164,6 @@ def test_a_notice_of_the_doctor_is_not_a_failure(tmp_path: Path) -> None:
     assert shown.returncode == (1 if told["violations"] else 0)
 
 
-def test_a_reply_reports_whether_it_is_mailed(tmp_path: Path) -> None:
-    registry = small_registry(tmp_path)
-    smtp = {"SUBLET_MAIL_TRANSPORT": "smtp", "SUBLET_MAIL_FROM": "a@example.net", "SUBLET_SMTP_HOST": "m"}
-    asked = TicketRequest(subject="When?", message="When?")
-    registry.write(open_ticket, Actor(kind="user", user_id=1), asked)
-    number = answer(registry.url, "ticket", "list")[0]["number"]
-    words = ["ticket", "reply", number, "--message", "Soon."]
-    registry.write(lambda tx: update_user(tx, 1, email="new@example.org"))
-    for settings, mailed in (
-        (smtp, f"Mailed to {ANNA}."),
-        ({}, f"Not mailed to {ANNA}: mail_transport is log."),
-    ):
-        assert run(registry.url, *words, **settings).stdout == f"{number} is answered.\n{mailed}\n"
-    closed = run(registry.url, "ticket", "close", number, **smtp)
-    assert closed.stdout == f"{number} is closed.\nMailed to {ANNA}.\n"
-    shown = run(registry.url, "mail", "list").stdout
-    assert "Closed: [" in shown
-    assert ANNA in shown
-
-
-def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
-    done = run(small_registry(tmp_path).url, "user", "list", SUBLET_DATABSE_URL="x")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "SUBLET_DATABSE_URL: There is no such setting. Use SUBLET_DATABASE_URL" in done.stderr
-
-
 @pytest.mark.sqlite_only
 def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("This is not a database, but a text that is long enough." * 20)
@@ -206,35 +177,6 @@ def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path)
     assert "never initialised" in empty.stderr
 
 
-def test_the_config_option_works_before_and_after_the_command(tmp_path: Path) -> None:
-    registry = small_registry(tmp_path)
-    config = tmp_path / "sublet.toml"
-    config.write_text('free_quota = 7\ndatabase_url = "postgresql://olga:pa55word@db.example.net/sublet"\n')
-    for words in (
-        ["settings", "--json", "--config", str(config)],
-        ["--config", str(config), "settings", "--json"],
-    ):
-        found = {each["name"]: each for each in json.loads(run(registry.url, *words).stdout)}
-        assert (found["free_quota"]["value"], found["free_quota"]["default"]) == (7, 5)
-        assert found["free_quota"]["variable"] == "SUBLET_FREE_QUOTA"
-    done = run("postgresql://olga:pa55word@db.example.net/sublet", "settings")
-    assert "pa55word" not in done.stdout
-    assert "olga" in done.stdout
-
-
-def test_the_audit_has_the_reason_and_the_operators_login_name(tmp_path: Path) -> None:
-    registry = small_registry(tmp_path)
-    answer(registry.url, "domain", "edit", "example.test", "--closed", "--reason", "maintenance")
-    event = registry.events()[-1]
-    assert event["reason"] == "maintenance"
-    assert event["actor_name"]
-    answer(registry.url, "user", "suspend", ANNA, "--reason", "spam")
-    event = registry.events()[-1]
-    assert (event["reason"], event["after"]["suspended_reason"]) == ("spam", "spam")
-    answer(registry.url, "subdomain", "suspend", "alpha.example.test")
-    assert registry.events()[-1]["reason"] is None
-
-
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "gold", "--domain", "example.test", "--class", "reserved")
@@ -243,47 +185,6 @@ def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
         shown = run(registry.url, *words).stdout
         assert "\x1b" not in shown
         assert "<U+001B>[31mred [bold]markup[/bold]" in shown
-
-
-def test_a_domain_shows_its_secondaries_for_people(tmp_path: Path) -> None:
-    url = small_registry(tmp_path).url
-    for secondary, shown in (
-        ("ns2.example.net=8.8.8.8", "ns2.example.net at 8.8.8.8, port 53"),
-        ("ns2.example.net=[2600::7]:5353", "ns2.example.net at 2600::7, port 5353"),
-    ):
-        answer(url, "domain", "edit", "example.test", "--secondary", secondary)
-        assert f"secondaries: {shown}" in " ".join(run(url, "domain", "show", "example.test").stdout.split())
-
-
-def test_every_command_has_help_and_every_question_prints_a_table(tmp_path: Path) -> None:
-    url = small_registry(tmp_path).url
-    for words in (
-        ["user", "list"],
-        ["token", "list", ANNA],
-        ["domain", "list"],
-        ["domain", "show", "example.test"],
-        ["label", "list", "example.test"],
-        ["credits", "history", ANNA],
-        ["package", "list"],
-        ["coupon", "list"],
-        ["subdomain", "list", "--user", ANNA],
-        ["subdomain", "show", "alpha.example.test"],
-        ["ticket", "list"],
-        ["mail", "list"],
-        ["zone", "check", "example.test"],
-        ["settings"],
-    ):
-        done = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": url})
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert done.stdout.strip()
-        done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
-        assert json.loads(done.stdout) is not None
-    for noun in COMMANDS:
-        assert CliRunner().invoke(app, [noun, "--help"]).exit_code == 0
-
-
-def test_the_revision_needed_is_the_newest_migration() -> None:
-    assert needed_revision() == list_migrations()[-1].revision
 
 
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)

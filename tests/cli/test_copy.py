@@ -24,14 +24,12 @@ from typer.testing import CliRunner
 from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.db import Tx, open_database, sqlite_engine
-from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.primaries.publisher_transactions import begin_publication
-from sublet.registry.copy_store import NOT_COPIED, list_copied, open_target
+from sublet.registry.copy_store import NOT_COPIED, list_copied
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
-from sublet.sqlite_file import serve_lock
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
@@ -40,7 +38,7 @@ from support.repetitions import share
 from support.running_service import running_service
 from support.serve_process import serve_process
 
-NAMES, WAITING = 120, 3
+NAMES, WAITING = 60, 3
 KILLED = Path(__file__).parents[1] / "long" / "faults" / "killed_copy.py"
 Dump = dict[str, list[tuple[Any, ...]]]
 
@@ -162,21 +160,8 @@ def test_a_copied_registry_is_complete_and_usable(source: str, database_url: str
 
 
 @pytest.mark.uncovered
-def test_ids_of_deleted_rows_are_not_reused_after_a_copy(source: str, database_url: str) -> None:
-    with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
-        connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
-        connection.commit()
-    copy(source, database_url)
-    done = CliRunner().invoke(
-        app,
-        ["user", "add", "new@example.org", "--name", "New", "--json"],
-        env={"SUBLET_DATABASE_URL": database_url},
-    )
-    assert json.loads(done.stdout)["id"] == 5001
-
-
-@pytest.mark.uncovered
 @pytest.mark.slow
+@pytest.mark.whole_on_postgresql
 @pytest.mark.parametrize("initialised", share([True], whole=[False, True]))
 @pytest.mark.parametrize("kill_after", share(["terms"], whole=["organizations", "terms", "commit"]))
 def test_a_killed_copy_leaves_the_target_unchanged(
@@ -233,6 +218,7 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
         assert "A development version" in told
 
 
+@pytest.mark.whole_on_postgresql
 def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_url: str) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE ledger_accounts SET balance = balance + 1 WHERE user_id = 1")
@@ -262,7 +248,8 @@ def test_a_served_registry_is_not_copied(source: str, tmp_path: Path, postgresql
         assert "api on host-b" in copy(url, f"sqlite:///{tmp_path}/new.db", expect=1)["message"]
 
 
-@pytest.mark.parametrize("tool", ["sublet", "sqlite"])
+@pytest.mark.whole_on_postgresql
+@pytest.mark.parametrize("tool", share(["sublet"], whole=["sublet", "sqlite"]))
 def test_a_backup_of_a_served_registry_is_copied_and_served(
     source: str, database_url: str, tmp_path: Path, tool: str
 ) -> None:
@@ -293,14 +280,6 @@ def test_a_backup_of_a_served_registry_is_copied_and_served(
         assert service.doctor() == []
 
 
-def test_a_target_created_by_another_process_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "target.db"
-    with serve_lock(path):
-        with pytest.raises(Unavailable), open_target(f"sqlite:///{path}", path):
-            raise AssertionError("it is locked")
-        assert [each.name for each in tmp_path.iterdir()] == ["target.db.serve-lock"]
-
-
 @pytest.mark.slow
 def test_a_value_that_postgresql_can_not_store_is_refused(
     source: str, tmp_path: Path, postgresql_server: str
@@ -316,6 +295,7 @@ def test_a_value_that_postgresql_can_not_store_is_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_a_full_disk_is_reported(source: str, tmp_path: Path) -> None:
     target = f"sqlite:///{tmp_path}/target.db"
     words = [sys.executable, "-m", "sublet.cli.main", "copy", "--from", source, "--to", target]
@@ -329,3 +309,17 @@ def test_a_full_disk_is_reported(source: str, tmp_path: Path) -> None:
     assert done.returncode == 3, done
     assert "Nothing was copied" in done.stderr
     assert not (tmp_path / "target.db").exists()
+
+
+@pytest.mark.uncovered
+def test_ids_of_deleted_rows_are_not_reused_after_a_copy(source: str, database_url: str) -> None:
+    with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
+        connection.commit()
+    copy(source, database_url)
+    done = CliRunner().invoke(
+        app,
+        ["user", "add", "new@example.org", "--name", "New", "--json"],
+        env={"SUBLET_DATABASE_URL": database_url},
+    )
+    assert json.loads(done.stdout)["id"] == 5001

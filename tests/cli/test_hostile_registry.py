@@ -9,10 +9,10 @@ from sqlalchemy import select
 
 from sublet.accounts.tokens.issue import digest
 from sublet.db import Tx
-from sublet.registry import declared_texts
 from sublet.schema import metadata
 from support.authenticator import Authenticator
 from support.browsers import Browser, signed_in
+from support.console_client import newest_mail
 from support.running_service import Registrant, RunningService, running_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
@@ -43,26 +43,6 @@ WRITTEN = {
     "users": "name",
 }
 """The columns with texts of users that the requests below must reach, by table."""
-CHOSEN_BY_OTHERS = {
-    # the operator's reasons
-    *(
-        "audit_events.reason",
-        "subdomains.suspended_reason",
-        "transfers.description",
-        "users.suspended_reason",
-    ),
-    # addresses, networks, digests, slugs, and what the service writes or checks
-    *("audit_events.address", "device_requests.address", "device_requests.device_code_digest"),
-    *("device_requests.network", "device_requests.state", "device_requests.user_code_digest"),
-    *("idempotency_keys.fingerprint", "idempotency_keys.outcome", "mailed_codes.code_digest"),
-    *("mailed_codes.link_digest", "mailed_codes.network", "mailed_codes.purpose", "mailed_codes.role"),
-    *("mails.error", "mails.page", "mails.subject", "mails.text", "operator_notices.quoted"),
-    *("operator_notices.text", "organizations.slug", "passkeys.credential_id", "passkeys.public_key"),
-    *("passkeys.transports", "sessions.digest", "sessions.how", "sessions.last_used_from"),
-    *("sessions.network", "tickets.requester_email", "tokens.last_used_from", "tokens.networks"),
-    "users.email",
-}
-"""The other columns that are erased with a user."""
 
 
 @pytest.fixture
@@ -130,17 +110,11 @@ def write_everywhere(
     email = f"{number}@example.org"
     service.add_user(email)
     service.client.post(f"{root}/auth/sessions", json={"email": email})
-    code = service.read(lambda tx: newest_code(tx, email))
+    code = newest_mail(service, email).partition("your code is ")[2][:6]
     done = service.client.post(
         f"{root}/auth/sessions/confirm", json={"email": email, "code": code}, headers=headers
     )
     assert done.status_code == 201, done.text
-
-
-def newest_code(tx: Tx, email: str) -> str:
-    mails = metadata.tables["mails"]
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    return str(tx.connection.execute(query).scalar_one()).partition("your code is ")[2][:6]
 
 
 def columns_with(service: RunningService, text: str) -> set[str]:
@@ -155,17 +129,6 @@ def columns_with(service: RunningService, text: str) -> set[str]:
         }
 
     return service.read(ask)
-
-
-def test_each_erased_text_is_written_or_not_chosen_by_users() -> None:
-    erased = {
-        f"{table}.{name}"
-        for each in (declared_texts.ERASED, declared_texts.DELETED)
-        for table, names in each.items()
-        for name in names.split()
-    }
-    written = {f"{table}.{name}" for table, names in WRITTEN.items() for name in names.split()}
-    assert written | CHOSEN_BY_OTHERS == erased
 
 
 def test_no_text_of_a_user_stops_doctor_backup_or_restore(service: RunningService, tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 import tomllib
-import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -80,13 +77,6 @@ def test_sublets_own_settings_are_printed(database: str) -> None:
     assert "zone-set zone.example ns1.zone.example. 3600 AAAA 2001:db8::53 " in printed
 
 
-def test_the_text_has_headings_and_commands(database: str) -> None:
-    printed = run(database, "zone", "config", "zone.example", "--server", "knot", *LISTEN)
-    assert "==== The primary, knot ====" in printed
-    assert "---- /etc/knot/knot.conf (root:knot, 0644)" in printed
-    assert "sublet domain edit zone.example --primary zone-example" in printed
-
-
 def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "servers"
     words = ("zone", "config", "zone.example", "--server", "bind", *LISTEN, "--output", str(folder))
@@ -103,11 +93,6 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
     }
     assert "exists already" in run(database, *words, code=1)
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
-
-
-def test_the_directory_option_is_the_state_directory_of_the_primary(database: str) -> None:
-    files = made(database, "--server", "knot", *LISTEN, "--directory", "/srv/knot")
-    assert "storage: /srv/knot" in files["primary"]["knot.conf"]["text"]
 
 
 @pytest.mark.parametrize(
@@ -135,21 +120,6 @@ def test_a_key_name_is_one_label() -> None:
     long = [f"{'a' * 60}.{end}.example" for end in "bc"]
     assert len({key_name(each) for each in long}) == 2
     assert all(len(f"{key_name(each)}-transfer") <= 63 for each in long)
-
-
-def test_the_wheel_has_the_templates(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "flit_core.wheel", "--outdir", str(tmp_path)]
-    subprocess.run(command, cwd=root, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        packed = set(archive.namelist())
-    templates = {
-        path.relative_to(root / "src").as_posix()
-        for path in (root / "src").glob("sublet/primaries/server_templates/*")
-    }
-    assert templates
-    assert templates <= packed
 
 
 @pytest.mark.sqlite_only

@@ -192,10 +192,3 @@ def test_a_user_deletes_its_account(shop: RunningService, ada: Registrant) -> No
 
     assert len(notices()) == 1
     wait_until(lambda: notices()[0].recipient == "deleted", 60)  # once it is sent
-
-
-def test_names_that_the_operator_suspended_keep_the_account(shop: RunningService, ada: Registrant) -> None:
-    fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
-    shop.operator("subdomain", "suspend", fqdn)
-    answer = shop.call(ada, "DELETE", "/me", {"confirm": ada.email})
-    assert (answer.status_code, answer.json()["error"]) == (409, "conflict")

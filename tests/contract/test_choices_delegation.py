@@ -3,7 +3,6 @@ its name server.
 """
 
 import asyncio
-import base64
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,23 +79,6 @@ def test_the_stored_published_and_served_delegations_are_shown(shop: RunningServ
     assert shop.call(user, "GET", f"/subdomains/{added['subdomain']['id']}/delegation").status_code == 200
 
 
-def test_a_name_that_was_never_in_the_dns(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    found = seen(shop, user, fqdn)
-    assert (found["published"], found["in_agreement"]) == (None, True)
-    assert found["summary"].startswith(f"{fqdn} has no nameservers, so the name server has no delegation")
-
-
-def test_the_warnings_equal_those_of_the_answer_to_the_change(shop: RunningService) -> None:
-    user = new_user(shop)
-    inactive = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    added = shop.register(user, unused_name(), nameservers=[f"ns1.{inactive}"])
-    found = seen(shop, user, added["subdomain"]["fqdn"])
-    assert len(found["provisioning"]["warnings"]) == 2
-    assert found["provisioning"]["warnings"] == added["provisioning"]["warnings"]
-
-
 def test_a_name_in_the_trash_shows_whether_the_dns_still_serves_it(shop: RunningService) -> None:
     user = new_user(shop)
     fqdn = unused_name()
@@ -137,35 +119,6 @@ def outage(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     url = registry_address(tmp_path_factory.mktemp("outage"))
     with service_with_outage(url, monkeypatch, publish_wait_ms=0) as running:
         yield running
-
-
-def test_a_hand_edit_is_reported_exactly(outage: Outage) -> None:
-    shop = outage.service
-    user = shop.add_user()
-    fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
-    wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
-    outage.server.nsupdate([f"add {fqdn}. 3600 NS ns9.other.example."])
-    found = seen(shop, user, fqdn)
-    assert found["servers"][0]["difference"] == "Not in the stored delegation: nameserver ns9.other.example."
-    assert found["in_agreement"] is False
-    assert "Another program changed the zone" in found["summary"]
-    outage.server.nsupdate([f"delete {fqdn}. NS ns9.other.example."])
-    assert seen(shop, user, fqdn)["in_agreement"] is True
-
-
-def test_an_unpublished_change_is_reported_as_the_reason(outage: Outage) -> None:
-    shop = outage.service
-    user = shop.add_user()
-    with outage.held():
-        fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
-        found = seen(shop, user, fqdn)
-        assert found["published"] is None
-        assert found["servers"][0]["difference"] == (
-            f"There is no delegation of {fqdn}. The last change of the name is not published yet. This may "
-            "explain the difference."
-        )
-        assert found["summary"].endswith("Ask again in a few seconds.")
-    wait_until(lambda: seen(shop, user, fqdn)["in_agreement"])
 
 
 def test_a_removed_delegation_is_reported_until_no_name_server_serves_it(outage: Outage) -> None:
@@ -296,9 +249,6 @@ def silent_server() -> Iterator[tuple[str, int]]:
 # Warnings
 
 
-KEY = base64.b64encode(bytes(range(64))).decode()
-
-
 def warnings(answer: dict[str, Any]) -> list[str]:
     """Return the warnings other than that on the zone, which the built-in name server doesn't sign."""
     return [each for each in answer["provisioning"]["warnings"] if not each.startswith("parent_not_signed: ")]
@@ -325,66 +275,3 @@ def test_ds_records_below_an_unsigned_zone_are_warned_of(shop: RunningService) -
     assert shop.call(user, "DELETE", path).status_code == 200
     assert warned(shop.call(user, "POST", f"{path}/restore").json())
     assert not warned(shop.register(user, unused_name(), nameservers=NS))
-
-
-@pytest.mark.parametrize(
-    "form", [{"flags": 256, "protocol": 3, "algorithm": 13, "public_key": KEY}, f"256 3 13 {KEY}"]
-)
-def test_a_dnskey_without_sep_is_warned_of_where_it_is_sent(shop: RunningService, form: Any) -> None:
-    user = new_user(shop)
-    fqdn = unused_name()
-    added = shop.register(user, fqdn, nameservers=NS, ds_records=[form])
-    (warning,) = warnings(added)
-    assert "without the SEP flag" in warning
-    path = f"/subdomains/{fqdn}/nameservers"
-    again = shop.call(user, "PUT", path, {"ds_records": [form]}).json()
-    assert warnings(again) == [warning]
-    assert warnings(shop.call(user, "PUT", path, {"nameservers": NS}).json()) == []
-    entry = {"flags": 257, "protocol": 3, "algorithm": 13, "public_key": KEY}
-    assert warnings(shop.call(user, "PUT", path, {"ds_records": [entry]}).json()) == []
-
-
-def test_a_nameserver_that_can_not_be_found_and_unusual_ds_records_are_warned_of(
-    shop: RunningService,
-) -> None:
-    user = new_user(shop)
-    other = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    added = shop.register(
-        user, unused_name(), nameservers=[*NS, f"ns1.{other}"], ds_records=["2371 16 4 " + "ab" * 48]
-    )
-    ed448, sha384, not_there = warnings(added)
-    assert "ED448" in ed448
-    assert "SHA-384" in sha384
-    assert (
-        not_there
-        == f"The nameserver ns1.{other} doesn't resolve: {other} is not in the DNS. Use another nameserver."
-    )
-
-
-def test_a_nameserver_below_a_name_that_is_not_registered_is_refused(shop: RunningService) -> None:
-    user = new_user(shop)
-    host = f"ns1.{unused_name()}"
-    held = shop.register(user, unused_name(), nameservers=NS)["subdomain"]["fqdn"]
-    for method, path, body in (
-        ("POST", "/subdomains", {"fqdn": unused_name(), "nameservers": [*NS, host]}),
-        ("PUT", f"/subdomains/{held}/nameservers", {"nameservers": [*NS, host]}),
-    ):
-        refused = shop.call(user, method, path, body)
-        assert refused.status_code == 422
-        (error,) = refused.json()["errors"]
-        assert (error["field"], error["code"]) == ("nameservers[2]", "nameserver_unregistered")
-
-
-def test_a_nameserver_below_a_name_in_the_trash_is_warned_of_and_its_removal_ahead(
-    shop: RunningService,
-) -> None:
-    user, other = new_user(shop), new_user(shop)
-    label = shop.register(other, unused_name(), nameservers=NS)["subdomain"]["fqdn"]
-    assert shop.call(other, "DELETE", f"/subdomains/{label}").status_code == 200
-    added = shop.register(user, unused_name(), nameservers=[*NS, f"ns1.{label}"])
-    (warning,) = warnings(added)
-    assert f"{label} is in the trash" in warning
-    events = shop.call(user, "GET", f"/subdomains/{added['subdomain']['fqdn']}/timeline").json()["timeline"]
-    (ahead,) = [each for each in events if each["event"] == "nameservers_removed"]
-    assert (ahead["past"], ahead["by"]) == (False, None)
-    assert ahead["detail"].startswith(f"ns1.{label}: ")

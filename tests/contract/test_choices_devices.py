@@ -14,7 +14,7 @@ from support.browsers import signed_in
 from support.running_service import RunningService, running_service
 
 pytestmark = pytest.mark.slow
-AT_ONCE = 100
+AT_ONCE = 40
 THREADS = 16
 
 

@@ -13,6 +13,7 @@ import pytest
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
+from support.subdomain_states import ACTION_REQUESTS
 
 NS1 = "ns1.provider.example"
 
@@ -64,89 +65,32 @@ def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
     assert shop.delegation(fqdn) == {NS1}
 
 
-def test_restore_after_the_expiry_is_a_paid_renewal(shop: RunningService) -> None:
-    """Decisions: after the paid time the name is renewed with it, by quote and
-    confirm, from the old expiry.
-    """
-    user = new_user(shop, credit_count=30)
-    fqdn = held(shop, user, registration_mode="plus", confirm=True)
-    expires_at = instant(get(shop, user, fqdn).json()["subdomain"]["expires_at"])
-    shop.clock.advance(days=360)
-    shop.believe_clock()
-    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
-    shop.clock.advance(days=6)
-    quoted = shop.call(user, "POST", f"/subdomains/{fqdn}/restore")
-    assert (quoted.status_code, quoted.json()["error"]) == (402, "payment_confirmation_required")
-    assert (quoted.json()["quote"]["action"], quoted.json()["quote"]["price"]) == ("restore", 10)
-    assert get(shop, user, fqdn).status_code == 404
-    done = shop.call(user, "POST", f"/subdomains/{fqdn}/restore", {"confirm": True}).json()
-    assert done["charged_credits"] == 10
-    assert done["subdomain"]["expires_at"] == quoted.json()["quote"]["new_expires_at"]
-    assert instant(done["subdomain"]["expires_at"]) - expires_at == timedelta(days=365)
-    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
+STATES = {
+    "live": "example.test",
+    "renewable": "window.test",
+    "trashed": "example.test",
+    "suspended": "example.test",
+}
+"""States of a name, each with the platform domain of its names."""
 
 
-def test_in_the_trash_only_the_former_owner_reads_so(shop: RunningService) -> None:
-    """Decisions: GET after DELETE is 404 with in_trash and restorable_until, for the former owner alone."""
-    user, other = new_user(shop), new_user(shop)
-    fqdn = held(shop, user)
-    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
-    assert set(get(shop, user, fqdn).json()["details"]) == {"in_trash", "restorable_until"}
-    assert get(shop, other, fqdn).json()["details"] == {}
-    for who, owned in ((user, True), (other, False)):
-        answer = shop.call(who, "POST", "/subdomains", {"fqdn": fqdn})
-        assert (answer.status_code, answer.json()["error"]) == (409, "subdomain_unavailable")
-        assert answer.json()["details"] == {"reason": "in_trash", "owned": owned}
-    for method, path in (("PUT", "/nameservers"), ("POST", "/renew"), ("POST", "/retry"), ("DELETE", "")):
-        answer = shop.call(user, method, f"/subdomains/{fqdn}{path}")
-        assert (answer.status_code, answer.json()["details"].get("in_trash")) == (404, True), path
-
-
-def test_nothing_shows_a_name_whose_time_in_the_trash_is_over(shop: RunningService) -> None:
-    """Decisions: nothing shown may contradict what the service then does: what can't be restored is not in
-    the trash list.
-    """
+@pytest.mark.parametrize("state", STATES)
+def test_an_action_is_listed_exactly_if_its_request_succeeds(shop: RunningService, state: str) -> None:
+    """All states, without HTTP: tests/verbs/test_every_state_and_verb.py."""
     user = new_user(shop)
-    fqdn = held(shop, user)
-    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
-    shop.clock.advance(days=30, seconds=1)
-    restored = shop.call(user, "POST", f"/subdomains/{fqdn}/restore")
-    assert (restored.status_code, restored.json()["details"]) == (404, {})
-    assert get(shop, user, fqdn).json()["details"] == {}
-    assert shop.call(user, "GET", "/subdomains?status=trashed").json()["subdomains"] == []
-
-
-def test_cooling_off_then_free_for_all(shop: RunningService) -> None:
-    """Decisions: after the trash no user can register the label until the cooling-off is over, not even
-    its former owner.
-    """
-    user, other = new_user(shop), new_user(shop)
-    fqdn = held(shop, user)
-    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
-    shop.operator("subdomain", "purge", fqdn)
-    for who in (user, other):
-        answer = shop.call(who, "POST", "/subdomains", {"fqdn": fqdn})
-        assert answer.json()["details"] == {"reason": "cooling_off", "owned": False}
-        assert shop.call(who, "POST", f"/subdomains/{fqdn}/restore").json()["error"] == "subdomain_not_found"
-    assert until_delegation(shop, fqdn, set()) == set()
-    old_id = shop.operator("subdomain", "show", fqdn)["id"]
-    for _ in range(50):
-        if shop.operator("subdomain", "show", str(old_id))["provisioning_status"] != "pending":
-            break
-        time.sleep(0.05)
-    shop.operator("subdomain", "purge", fqdn, "--release")
-    again = shop.register(other, fqdn)["subdomain"]
-    assert again["id"] != old_id
-    assert get(shop, user, fqdn).json()["error"] == "subdomain_not_found"
-
-
-def test_taken_tells_whether_it_is_ones_own(shop: RunningService) -> None:
-    """Decisions: `details.reason` taken and `details.owned`."""
-    user, other = new_user(shop), new_user(shop)
-    fqdn = held(shop, user)
-    for who, owned in ((user, True), (other, False)):
-        answer = shop.call(who, "POST", "/subdomains", {"fqdn": fqdn})
-        assert answer.json()["details"] == {"reason": "taken", "owned": owned}
+    if state == "renewable":
+        shop.add_domain("window.test", "--renewal-window-days", "365")
+    for action, (method, suffix, body) in ACTION_REQUESTS.items():
+        fqdn = shop.register(user, unused_name(STATES[state]), ns1=NS1)["subdomain"]["fqdn"]
+        path = f"/subdomains/{fqdn}"
+        if state == "trashed":
+            shop.call(user, "DELETE", path)
+        elif state == "suspended":
+            shop.operator("subdomain", "suspend", fqdn)
+        shown = shop.call(user, "GET", f"{path}/timeline").json()
+        answer = shop.call(user, method, path + suffix, body)
+        assert (answer.status_code == 200) is (action in shown["allowed_actions"]), (action, answer.text)
+        assert shown["renewal_available"] is (state == "renewable")
 
 
 def test_an_expired_name_may_be_renewed_changed_or_deleted(shop: RunningService) -> None:
@@ -200,33 +144,3 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     shop.operator("subdomain", "unsuspend", fqdn)
     assert until_delegation(shop, fqdn, {NS1}) == {NS1}
     assert get(shop, user, fqdn).json()["subdomain"]["renewal_available"] is True
-
-
-def test_a_suspended_user_may_read_and_open_tickets_and_nothing_else(shop: RunningService) -> None:
-    """Decisions, "Tokens"; and no name of his says that it could be renewed."""
-    user = new_user(shop, credit_count=10)
-    fqdn = held(shop, user)
-    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
-        "id"
-    ]
-    shop.clock.advance(days=330)
-    shop.believe_clock()
-    shop.operator("user", "suspend", user.email, "--reason", "Unpaid")
-    for path in ("/me", "/credits", "/payments", "/platform-domains", "/usage/free-subdomains", "/subdomains",
-                 f"/subdomains/{fqdn}", "/support/tickets", f"/support/tickets/{ticket}"):  # fmt: skip
-        assert shop.call(user, "GET", path).status_code == 200, path
-    assert get(shop, user, fqdn).json()["subdomain"]["renewal_available"] is False
-    listed = shop.call(user, "GET", "/subdomains").json()["subdomains"]
-    assert [each["renewal_available"] for each in listed] == [False]
-    assert shop.call(user, "GET", "/subdomains?renewal_available=true").json()["subdomains"] == []
-    for method, path in (("POST", "/subdomains"), ("PUT", f"/subdomains/{fqdn}/nameservers"), ("DELETE", f"/subdomains/{fqdn}"),  # noqa: E501
-                         ("POST", f"/subdomains/{fqdn}/renew"), ("POST", f"/subdomains/{fqdn}/retry"),
-                         ("POST", f"/subdomains/{fqdn}/restore"), ("POST", f"/support/tickets/{ticket}/reply")):  # fmt: skip  # noqa: E501
-        answer = shop.call(user, method, path, {})
-        assert (answer.status_code, answer.json()["error"]) == (403, "account_suspended"), path
-    assert shop.delegation(fqdn) == {NS1}
-    assert (
-        shop.call(user, "POST", "/support/tickets", {"subject": "Why?", "message": "Why?"}).status_code == 201
-    )
-    shop.operator("user", "unsuspend", user.email)
-    assert shop.call(user, "POST", f"/subdomains/{fqdn}/renew").status_code == 200

@@ -33,16 +33,6 @@ def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> Non
     assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is False
 
 
-def test_a_repeated_request_takes_effect_once_and_gets_the_same_answer(shop: RunningService) -> None:
-    user = new_user(shop)
-    first = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
-    shop.call(user, "PUT", PATH, {"enabled": True})
-    again = shop.call(user, "PUT", PATH, {"enabled": False}, idempotency_key="k")
-    assert (first.status_code, again.status_code) == (200, 200)
-    assert again.headers["idempotent-replayed"] == "true"
-    assert again.json()["user"]["reminders"] is True, "shown as it is now"
-
-
 @pytest.mark.parametrize(
     ("body", "status", "error", "code"),
     [

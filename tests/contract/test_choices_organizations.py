@@ -3,25 +3,16 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 
-from sublet.accounts.users import add_user
-from sublet.db import Tx
-from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
-from sublet.mail.store import mails
 from sublet.operations.client import COOKIE
-from sublet.organizations.invitations import opens_accounts
-from support.answer_times import compare_times
 from support.browsers import signed_in
+from support.console_client import newest_mail
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
-from support.registry import OPERATOR
-from support.repetitions import share
 from support.running_service import Registrant, RunningService
 
 ORGANIZATION = ["id", "name", "slug", "role", "created_at"]
@@ -49,12 +40,7 @@ def invite(
     answer = service.call(who, "POST", path, {"email": email, "role": role})
     assert answer.status_code == 201, answer.text
     assert list(answer.json()["invitation"]) == INVITATION
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    found = re.search(
-        r"confirm\?token=(\S+)", service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
-    )
-    assert found is not None
-    return found[1]
+    return str(re.findall(r"confirm\?token=(\S+)", newest_mail(service, email))[0])
 
 
 def accept(service: RunningService, code: str, **body: str) -> Any:
@@ -108,35 +94,6 @@ def test_an_organization_from_creation_to_the_last_member(service: RunningServic
     assert left.json() == {"ok": True, "removed": {"organization_id": coop["id"], "user_id": ada.id}}
     assert service.call(ada, "GET", path).status_code == 404
     assert service.call(bob, "DELETE", f"{path}/members/{bob.id}", {}).status_code == 409
-
-
-def test_the_code_of_an_unknown_address_opens_an_account(service: RunningService) -> None:
-    ada = new_user(service)
-    code = invite(service, ada, create(service, ada), "eva@example.org", "viewer")
-    answer = accept(service, code, name="Eva").json()
-    assert (answer["user"]["name"], answer["organization"]["role"]) == ("Eva", "viewer")
-    assert service.call(answer["secret"], "GET", "/me").json()["user"]["email"] == "eva@example.org"
-
-
-def test_the_link_opens_a_page_that_accepts(service: RunningService) -> None:
-    ada, bob = new_user(service), new_user(service)
-    coop = create(service, ada, "Coop <b>")
-    code = invite(service, ada, coop, bob.email, "billing")
-    url = f"{service.base_url.removesuffix('/api/v1')}/signup/confirm"
-    assert code in service.client.get(f"{url}?token={code}").text
-    page = service.client.post(url, data={"token": code})
-    assert page.status_code == 200
-    assert "You are in Coop &lt;b&gt;" in page.text
-    assert "sublet_" not in page.text
-    assert service.client.post(url, data={"token": code}).status_code == 422
-
-
-def test_a_closed_registry_opens_no_account_by_invitation(service: RunningService) -> None:
-    ada = new_user(service)
-    code = invite(service, ada, create(service, ada), "zoe@example.org", "viewer")
-    assert opens_accounts(service.settings)
-    assert not opens_accounts(replace(service.settings, signup="closed"))
-    assert accept(service, code).status_code == 201
 
 
 def test_a_token_of_an_organization_creates_tokens_for_this_organization_only(
@@ -241,22 +198,6 @@ def test_a_malformed_header_is_refused(service: RunningService, text: str) -> No
     assert refused(answer) == (400, "invalid_request")
 
 
-def test_a_session_creates_and_lists_tokens_of_its_organization(
-    service: RunningService,
-) -> None:
-    ada = new_user(service)
-    coop = create(service, ada)
-    chosen, browser = str(coop["id"]), signed_in(service, ada.email)
-    body = {"name": "ci", "scopes": ["account:read"]}
-    made = browser.call("POST", "/tokens", body, sublet_organization=chosen).json()["token"]
-    assert made["organization_id"] == coop["id"]
-    assert browser.call("GET", "/tokens", sublet_organization=chosen).json()["tokens"] == [made]
-    assert len(browser.call("GET", "/tokens").json()["tokens"]) == 2
-    body["organization_id"] = ada.organization["id"]
-    answer = browser.call("POST", "/tokens", body, sublet_organization=chosen)
-    assert answer.json()["errors"][0]["code"] == "exceeds_token"
-
-
 def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_organization(
     service: RunningService,
 ) -> None:
@@ -273,27 +214,3 @@ def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_o
     service.call(ada, "DELETE", f"/organizations/{chosen}/members/{bob.id}", {})
     refusal = browser.call("GET", "/credits", sublet_organization=chosen)
     assert refused(refusal) == (404, "organization_not_found")
-
-
-TRIES = share(50, whole=200)
-
-
-def test_invitations_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
-    def add_users(tx: Tx) -> None:
-        for number in range(0, TRIES, INVITATIONS_TO_ADDRESS.most):
-            add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
-
-    service.write(add_users)
-    owners = [new_user(service) for _ in range(-(-2 * TRIES // INVITATIONS_OF_ORGANIZATION.most))]
-    paths = [f"/organizations/{create(service, each)['id']}/invitations" for each in owners]
-
-    def ask(kind: str, number: int) -> httpx.Response:
-        turn = 2 * number // INVITATIONS_OF_ORGANIZATION.most
-        email = f"{kind}{number - number % INVITATIONS_TO_ADDRESS.most}@example.org"
-        return service.call(owners[turn], "POST", paths[turn], {"email": email, "role": "viewer"})
-
-    seen = set()
-    for answer in compare_times(ask, TRIES):
-        invitation = answer.json()["invitation"]
-        seen.add((answer.status_code, tuple(invitation), invitation["role"], str(sorted(answer.headers))))
-    assert len(seen) == 1

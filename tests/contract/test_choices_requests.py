@@ -4,15 +4,12 @@
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlencode
 
-import httpx
 import pytest
 
 from support.error_triggers import new_user, unused_name
-from support.open_registry import instant, opened
+from support.open_registry import opened
 from support.running_service import DS, Registrant, RunningService
 
 NS1 = "ns1.provider.example"
@@ -30,72 +27,6 @@ def ada(shop: RunningService) -> Registrant:
 
 
 # Requests
-
-
-def test_a_request_id_is_accepted_or_generated(shop: RunningService, ada: Registrant) -> None:
-    answer = shop.call(ada, "GET", "/me", x_request_id="mine-1.2_3")
-    assert answer.headers["x-request-id"] == "mine-1.2_3"
-    for bad in ("", "a b", "x" * 65, "<script>"):
-        made = shop.call(ada, "GET", "/nothing", x_request_id=bad)
-        assert re.fullmatch("[0-9a-f]{32}", made.headers["x-request-id"])
-        assert made.json()["request_id"] == made.headers["x-request-id"]
-    ids = {shop.call(ada, "GET", "/me").headers["x-request-id"] for _ in range(3)}
-    assert len(ids) == 3
-
-
-def send(shop: RunningService, who: Registrant, content: bytes, path: str = "/subdomains") -> httpx.Response:
-    headers = {"authorization": f"Bearer {who.token}", "content-type": "application/json"}
-    return shop.client.post(shop.base_url + path, content=content, headers=headers)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b"null", b"[]", b'"a"', b"{", b'{"fqdn": NaN}', b'{"fqdn": Infinity}', b'{"max_credits": 1e999}',
-        b'{"max_credits": 99999999999999999999}', b'{"fqdn": "a\\u0000.example.test"}', b'{"fqdn": "\\ud800"}',  # noqa: E501
-        b'{"fqdn": "\xff.example.test"}', b"\xef\xbb\xbf{}", b'{"glue": ' + b"[" * 40 + b"]" * 40 + b"}",
-        b'{"glue": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", b"{} {}", b'{"a": 1,}', b"{'fqdn': 1}",
-    ],
-    ids=lambda content: repr(content[:24]),
-)  # fmt: skip
-def test_a_body_that_is_not_a_json_object_is_400(
-    shop: RunningService, ada: Registrant, content: bytes
-) -> None:
-    answer = send(shop, ada, content)
-    if content == b"":  # a POST without a body counts as {}
-        assert (answer.status_code, answer.json()["error"]) == (422, "validation_failed")
-    else:
-        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_json")
-
-
-@pytest.mark.parametrize(
-    ("content", "field", "code"),
-    [
-        (b'{"fqdn": "a.example.test", "nameserver": []}', "nameserver", "unknown_field"),
-        (b'{"fqdn": "a.example.test", "fqdn": "a.example.test"}', "fqdn", "duplicate_field"),
-        (b'{"glue": [{"host": "a.b", "host": "a.b"}]}', "glue[0].host", "duplicate_field"),
-        (b'{"glue": [{"host": "a.b", "ipv": "a"}]}', "glue[0].ipv", "unknown_field"),
-        (b'{"confirm": "true"}', "confirm", "wrong_type"),
-        (b'{"confirm": 1}', "confirm", "wrong_type"),
-        (b'{"platform_domain_id": "1"}', "platform_domain_id", "wrong_type"),
-        (b'{"platform_domain_id": 1.0}', "platform_domain_id", "wrong_type"),
-        (b'{"platform_domain_id": true}', "platform_domain_id", "wrong_type"),
-        (b'{"nameservers": "ns1.provider.example"}', "nameservers", "wrong_type"),
-        (b'{"nameservers": [null]}', "nameservers[0]", "wrong_type"),
-        (b'{"label": ["a"]}', "label", "wrong_type"),
-    ],
-)
-def test_unknown_duplicate_and_mistyped_members_are_400_by_name(
-    shop: RunningService, ada: Registrant, content: bytes, field: str, code: str
-) -> None:
-    answer = send(shop, ada, content)
-    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
-    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [(field, code)]
-
-
-def test_an_unknown_member_gets_a_suggestion(shop: RunningService, ada: Registrant) -> None:
-    answer = shop.call(ada, "POST", "/subdomains", {"nameserver": ["ns1.provider.example"]})
-    assert "unknown field `nameserver`; did you mean `nameservers`?" in answer.json()["message"]
 
 
 def test_unknown_query_parameters_are_refused_everywhere(shop: RunningService, ada: Registrant) -> None:
@@ -344,77 +275,3 @@ def test_every_writing_endpoint_replays(shop: RunningService) -> None:
     messages = shop.call(user, "GET", f"/support/tickets/{ticket}").json()["ticket"]["messages"]
     assert [each["message"] for each in messages] == ["b", "once"]
     assert len(shop.call(user, "GET", "/support/tickets").json()["tickets"]) == 2
-
-
-def test_a_key_is_for_one_request(shop: RunningService) -> None:
-    """Decisions: the same key with another request is 422; refusals are not stored."""
-    user = new_user(shop, credit_count=10)
-    body = {"fqdn": unused_name(), "registration_mode": "plus"}
-    for _ in range(2):
-        quoted = shop.call(user, "POST", "/subdomains", body, idempotency_key="k")
-        assert (quoted.status_code, "idempotent-replayed" in quoted.headers) == (402, False)
-    confirmed = {**body, "confirm": True}
-    assert shop.call(user, "POST", "/subdomains", confirmed, idempotency_key="k").status_code == 201
-    for method, path, other in (
-        ("POST", "/subdomains", body),
-        ("DELETE", f"/subdomains/{body['fqdn']}", None),
-    ):
-        answer = shop.call(user, method, path, other, idempotency_key="k")
-        assert (answer.status_code, answer.json()["error"]) == (422, "idempotency_key_reused")
-    for bad in ("", "a b", "x" * 256):
-        answer = shop.call(user, "POST", "/subdomains", {"fqdn": unused_name()}, idempotency_key=bad)
-        assert answer.json()["error"] == "invalid_request"
-
-
-def test_concurrent_equal_requests_take_effect_once(shop: RunningService) -> None:
-    """Decisions: one still running is 409; whatever the order, the effect is one."""
-    user = new_user(shop, credit_count=100)
-    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(
-            pool.map(lambda _: shop.call(user, "POST", "/subdomains", body, idempotency_key="k"), range(8))
-        )
-    assert {answer.status_code for answer in answers} <= {201, 409}
-    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {
-        "idempotency_in_progress"
-    }
-    assert len({answer.json()["subdomain"]["id"] for answer in answers if answer.status_code == 201}) == 1
-    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 90
-
-
-def test_timestamps_are_utc(shop: RunningService) -> None:
-    """Decisions, "Values": timestamps are RFC 3339 UTC with `Z`; they are the service's clock."""
-    user = new_user(shop)
-    found = shop.register(user, unused_name())["subdomain"]
-    assert abs((instant(found["created_at"]) - shop.clock()).total_seconds()) < 30
-
-
-def test_q_finds_a_name_by_its_unicode_form(shop: RunningService) -> None:
-    """Decisions, "Lists": `q` matches the name as the DNS has it and its Unicode form."""
-    user = new_user(shop)
-    label = f"bücher-{unused_name().partition('.')[0]}"
-    fqdn = shop.register(user, f"{label}.example.test")["subdomain"]["fqdn"]
-    assert fqdn.startswith("xn--")
-    for q in (label, "bücher", "ücher", f"{label}.example", fqdn[:8]):
-        found = shop.call(user, "GET", f"/subdomains?{urlencode({'q': q})}").json()["subdomains"]
-        assert [each["fqdn"] for each in found] == [fqdn], q
-    assert shop.operator("subdomain", "list", "--containing", label)[0]["fqdn"] == fqdn
-    assert shop.call(user, "GET", f"/subdomains?{urlencode({'q': 'büchse'})}").json()["subdomains"] == []
-
-
-def test_an_id_has_one_form(shop: RunningService) -> None:
-    """Decisions, "Values": leading zeros make it another text, which names nothing."""
-    user = new_user(shop)
-    number = shop.register(user, unused_name())["subdomain"]["id"]
-    ticket = shop.call(user, "POST", "/support/tickets", {"subject": "a", "message": "b"}).json()["ticket"][
-        "id"
-    ]
-    assert shop.call(user, "GET", f"/subdomains/{number}").status_code == 200
-    assert shop.call(user, "GET", f"/support/tickets/{ticket}").status_code == 200
-    for path, code in (
-        (f"/subdomains/0{number}", "subdomain_not_found"),
-        (f"/subdomains/000{number}/timeline", "subdomain_not_found"),
-        (f"/support/tickets/0{ticket}", "ticket_not_found"),
-    ):
-        answer = shop.call(user, "GET", path)
-        assert (answer.status_code, answer.json()["error"]) == (404, code), path

@@ -23,6 +23,7 @@ from sublet.sign_up.store import mailed_codes
 from support.answer_times import compare_times
 from support.authenticator import Authenticator
 from support.browsers import Browser
+from support.console_client import newest_mail
 from support.registry import OPERATOR
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
@@ -30,7 +31,7 @@ from support.running_service import RunningService, registry_address, running_se
 pytestmark = pytest.mark.slow
 ADA = "ada@example.org"
 AT_ONCE = 16
-TRIES = share(60, whole=200)
+TRIES = share(20, whole=200)
 
 
 @pytest.fixture
@@ -61,11 +62,6 @@ def origin(service: RunningService) -> str:
 def post(service: RunningService, path: str, body: Any, **headers: str) -> httpx.Response:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return service.client.post(origin(service) + path, json=body, headers=sent)
-
-
-def newest_mail(service: RunningService, email: str) -> str:
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
 
 
 def newest_code(service: RunningService, email: str) -> str:
@@ -184,16 +180,6 @@ def test_a_session_that_has_ended_loses_its_cookie(service: RunningService, ada:
     assert refusal(sign_in(service, ada).call("DELETE", "/sessions/99")) == (404, "session_not_found")
 
 
-def test_all_other_sessions_end_at_once(service: RunningService, ada: str) -> None:
-    here, others = sign_in(service, ada), [sign_in(service, ada) for _ in range(2)]
-    answers = [here.call("DELETE", "/sessions", {}, idempotency_key="k") for _ in range(2)]
-    assert [each.json()["ended"] for each in answers] == [2, None]
-    assert {refusal(each.call("GET", "/me")) for each in others} == {(401, "session_invalid")}
-    assert [each["current"] for each in here.call("GET", "/sessions").json()["sessions"]] == [True]
-    assert service.operator("user", "end-sessions", ada) == {"email": ada, "ended": 1}
-    assert refusal(here.call("GET", "/me")) == (401, "session_invalid")
-
-
 def test_signing_in_again_rotates_the_secret(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada)
     service.clock.advance(minutes=11)
@@ -209,13 +195,13 @@ def test_signing_in_again_rotates_the_secret(service: RunningService, ada: str) 
     assert refusal(again.call("GET", "/me")) == (401, "session_invalid")
 
 
-def test_a_hundred_uses_of_a_code_give_one_session(fresh: RunningService) -> None:
+def test_many_uses_of_a_code_give_one_session(fresh: RunningService) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = list(pool.map(lambda _: post(fresh, "/auth/sessions", {"email": ADA}), range(100)))
+        asked = list(pool.map(lambda _: post(fresh, "/auth/sessions", {"email": ADA}), range(40)))
         assert {each.status_code for each in asked} == {202}
         assert count(fresh, mailed_codes) == count(fresh, mails) == 1
         body = {"email": ADA, "code": newest_code(fresh, ADA)}
-        done = list(pool.map(lambda _: post(fresh, "/auth/sessions/confirm", body), range(100)))
+        done = list(pool.map(lambda _: post(fresh, "/auth/sessions/confirm", body), range(40)))
     assert [each.status_code for each in done].count(201) == 1
     assert {each.status_code for each in done} == {201, 422}
     assert count(fresh, sessions) == 1
@@ -297,56 +283,6 @@ def test_passkeys_over_http(service: RunningService, ada: str) -> None:
     assert refusal(browser.call("POST", "/passkeys", body, idempotency_key="p")) == (404, "passkey_not_found")
 
 
-def test_a_new_address_over_http(service: RunningService, ada: str) -> None:
-    browser, new = sign_in(service, ada), "lovelace@example.org"
-    asked = browser.call("PATCH", "/me", {"email": new, "reminders": False})
-    assert (asked.json()["user"]["email"], asked.json()["user"]["reminders"]) == (ada, False)
-    code = newest_code(service, new)
-    wrong = f"{(int(code) + 1) % 1_000_000:06d}"
-    assert refusal(browser.call("POST", "/me/email", {"code": wrong})) == (422, "validation_failed")
-    query = select(mailed_codes.c.tries).order_by(mailed_codes.c.id.desc()).limit(1)
-    assert service.read(lambda tx: tx.connection.execute(query).scalar_one()) == 1
-    changed = [browser.call("POST", "/me/email", {"code": code}, idempotency_key="e") for _ in range(2)]
-    assert [each.json()["user"]["email"] for each in changed] == [new] * 2
-
-
-def test_the_link_shows_a_button_that_signs_in(service: RunningService, ada: str) -> None:
-    post(service, "/auth/sessions", {"email": ada})
-    link = re.search(r"^(http://\S+/signin/confirm\?token=(\S+))$", newest_mail(service, ada), re.MULTILINE)
-    assert link is not None
-    for _ in range(2):
-        page = service.client.get(link[1])
-        assert (page.status_code, f'value="{link[2]}"' in page.text) == (200, True)
-    url = link[1].partition("?")[0]
-    forged = service.client.post(url, data={"token": link[2]}, headers={"origin": "https://evil.example"})
-    assert (forged.status_code, "set-cookie" in forged.headers) == (403, False)
-    assert sessions_of(service, ada) == 0
-    opened = service.client.post(url, data={"token": link[2]}, headers={"sec-fetch-site": "same-origin"})
-    assert (opened.status_code, opened.headers["location"]) == (303, "/names")
-    service.client.cookies.clear()
-    assert Browser(service, cookie_of(opened)).call("GET", "/me").json()["user"]["email"] == ada
-    for bad in ({"token": link[2]}, {"token": "<b>"}, {"token": ""}, {"token": "x" * 2000}):
-        refused = service.client.post(url, data=bad)
-        assert (refused.status_code, "You are not signed in" in refused.text) == (422, True)
-    hostile = service.client.get(url, params={"token": '"><script>'})
-    assert "<script>" not in hostile.text
-
-
-def test_the_operator_prints_a_link(tmp_path: Path) -> None:
-    with running_service(registry_address(tmp_path)) as service:
-        service.add_user(ADA)
-        refused = service.operator("user", "sign-in-link", ADA, expect=1)
-        assert "public_url" in refused["message"]
-        service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
-        made = service.operator("user", "sign-in-link", ADA)
-        assert made["link"].startswith("https://names.example.net/signin/confirm?token=")
-        token = made["link"].partition("?token=")[2]
-        done = post(service, "/auth/sessions/confirm", {"token": token})
-        assert (done.status_code, done.json()["session"]["how"]) == (201, "operator")
-        events = service.operator("audit", "list", "--event", "user.make_sign_in_link")
-        assert [each["actor_kind"] for each in events] == ["operator"]
-
-
 def test_the_setting_public_url_determines_the_accepted_origin(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), public_url="https://Names.example.net/") as service:
         service.add_user(ADA)
@@ -376,16 +312,11 @@ def test_the_activity_shows_the_address_of_a_sign_in(tmp_path: Path) -> None:
         assert [each["address"] for each in found] == ["198.51.100.9", "2001:db8::7", "198.51.100.7"]
 
 
-@pytest.mark.parametrize("by_page", [False, True])
-def test_the_activity_shows_the_address_of_a_sign_up(tmp_path: Path, *, by_page: bool) -> None:
+def test_the_activity_shows_the_address_of_a_sign_up(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
         post(service, "/auth/signup", {"email": ADA, "name": "Ada"})
         link = re.findall(r"/signup/confirm\?token=(\S+)", newest_mail(service, ADA))[0]
-        if by_page:
-            url, sent = f"{origin(service)}/signup/confirm", {"x-forwarded-for": "198.51.100.7"}
-            assert service.client.post(url, data={"token": link}, headers=sent).status_code == 200
-        else:
-            post(service, "/auth/signup/confirm", {"token": link}, x_forwarded_for="198.51.100.7")
+        post(service, "/auth/signup/confirm", {"token": link}, x_forwarded_for="198.51.100.7")
         browser = sign_in(service, ADA)
         found = browser.call("GET", "/activity").json()["activity"]
         assert {(each["action"], each["address"]) for each in found if each["by"] == "system"} == {

@@ -3,7 +3,6 @@ over the real service.
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -94,69 +93,6 @@ def test_the_timeline_has_dates_and_costs_but_no_actors_and_reasons(
     assert "secret" not in str(held) + str(whole)
 
 
-def test_the_reason_of_a_suspended_user_is_not_shown_for_its_names(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    shop.operator("user", "suspend", user.email, "--with-names", "--reason", "a secret complaint")
-    held = seen(shop, user, fqdn)
-    assert held["timeline"][1]["detail"].startswith("Reason: its account was suspended. ")
-    assert "secret" not in str(held)
-
-
-def test_the_future_events_are_what_the_service_then_does(shop: RunningService) -> None:
-    """The dates are those of the verbs: a moment before its window renewal is refused,
-    at the date it is not.
-    """
-    user = new_user(shop, credit_count=100)
-    fqdn = plus(shop, user)
-    body = seen(shop, user, fqdn)
-    at = {each["event"]: instant(each["at"]) for each in body["timeline"]}
-    subdomain = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
-    assert at["expires"] == instant(subdomain["expires_at"])
-    assert at["trashed"] - at["expires"] == at["purged"] - at["trashed"] == timedelta(days=30)
-    assert at["released"] - at["purged"] == timedelta(days=7)
-    refused = shop.call(user, "POST", f"/subdomains/{fqdn}/renew").json()
-    assert instant(refused["details"]["opens_at"]) == at["renewal_opens"]
-    assert (body["renewal_available"], "renew" in body["allowed_actions"]) == (False, False)
-    shop.clock.advance(days=306)
-    opened_now = seen(shop, user, fqdn)
-    assert (opened_now["renewal_available"], "renew" in opened_now["allowed_actions"]) == (True, True)
-    assert [instant(each["at"]) for each in opened_now["timeline"] if each["event"] == "renewal_opens"] == [
-        at["renewal_opens"]
-    ]
-    done = shop.call(user, "POST", f"/subdomains/{fqdn}/renew", {"confirm": True}).json()
-    renewed = [each for each in seen(shop, user, fqdn)["timeline"] if each["event"] == "renewed"]
-    assert [(each["charged_credits"], each["expires_at"], each["by"]) for each in renewed] == [
-        (10, done["renewal"]["expires_at"], "user")
-    ]
-
-
-def test_a_name_of_another_user_is_404_as_for_get(shop: RunningService) -> None:
-    """Another's, another's deleted, a purged and a missing name: byte for byte as GET /subdomains/{fqdn}."""
-    user, other = new_user(shop), new_user(shop)
-    foreign, deleted, purged = (
-        shop.register(who, unused_name())["subdomain"]["fqdn"] for who in (other, other, user)
-    )
-    for who, fqdn in ((other, deleted), (user, purged)):
-        shop.call(who, "DELETE", f"/subdomains/{fqdn}")
-    shop.operator("subdomain", "purge", purged)
-    answers = {
-        shop.call(user, "GET", f"/subdomains/{fqdn}{suffix}", x_request_id="same").content
-        for fqdn in (foreign, deleted, purged, unused_name())
-        for suffix in ("", "/timeline", "/auto-renew")
-    }
-    assert len(answers) == 1
-    assert b'"subdomain_not_found"' in answers.pop()
-
-
-def test_a_suspended_user_reads_that_nothing_can_be_done(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    shop.operator("user", "suspend", user.email)
-    body = seen(shop, user, fqdn)
-    assert (body["allowed_actions"], body["renewal_available"]) == ([], False)
-
-
 # Automatic renewal
 
 
@@ -240,44 +176,6 @@ def test_invalid_bodies_are_refused(
             "is missing. Give true to renew the name automatically, or false."
         )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"] == OFF
-
-
-def test_a_ceiling_needs_the_right_to_spend(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    token = shop.issue_token(user.email, "subdomains:write")
-    answer = set_(shop, token, fqdn, {"enabled": True, "max_credits": 1})
-    assert (answer.status_code, answer.json()["error"]) == (403, "insufficient_scope")
-    assert answer.json()["details"] == {"required_scope": "credits:spend"}
-    assert set_(shop, token, fqdn, {"enabled": True, "max_credits": 0}).status_code == 200
-
-
-def test_a_repeated_key_takes_effect_once(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    body = {"enabled": True, "max_credits": 3}
-    first = set_(shop, user, fqdn, body, idempotency_key="k")
-    again = set_(shop, user, fqdn, body, idempotency_key="k")
-    assert first.json() == again.json()
-    assert again.headers["idempotent-replayed"] == "true"
-
-
-def test_states_without_automatic_renewal_refuse_it(shop: RunningService) -> None:
-    user = new_user(shop)
-    fqdn = shop.register(user, unused_name())["subdomain"]["fqdn"]
-    good = {"enabled": True, "max_credits": 0}
-    assert set_(shop, user, fqdn, good).status_code == 200
-    shop.operator("subdomain", "suspend", fqdn)
-    assert set_(shop, user, fqdn, good).json()["error"] == "subdomain_suspended"
-    held = shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"]
-    assert (held["enabled"], held["next_attempt_at"]) == (True, None)
-    shop.operator("subdomain", "unsuspend", fqdn)
-    shop.call(user, "DELETE", f"/subdomains/{fqdn}")
-    for answer in (
-        set_(shop, user, fqdn, good),
-        shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew"),
-    ):
-        assert (answer.status_code, answer.json()["details"]["in_trash"]) == (404, True)
 
 
 def test_the_last_attempt_and_its_mail_are_shown(shop: RunningService) -> None:

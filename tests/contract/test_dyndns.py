@@ -24,7 +24,7 @@ too.
 """
 ROUTER = {"system": "dyndns", "wildcard": "NOCHG", "mx": "NOCHG", "backmx": "NOCHG", "offline": "NO"}
 """Parameters of old routers."""
-TIMES = share(50, whole=10_000)
+TIMES = share(10, whole=10_000)
 """The number of unchanged updates."""
 
 
@@ -216,15 +216,6 @@ def test_restrictions_of_a_token_hold(shop: RunningService, user: Registrant) ->
     assert served(shop, fqdn) == served(shop, f"home.{other}") == []
 
 
-def test_suspended_users_and_organizations(shop: RunningService, user: Registrant) -> None:
-    fqdn, token = new_name(shop, user), robot(shop, user)
-    assert lines(shop, token, hostname=fqdn, myip=FIRST) == [f"good {FIRST}"]
-    shop.operator("user", "suspend", user.email, "--reason", "abuse")
-    for address in (FIRST, SECOND):
-        assert lines(shop, token, hostname=fqdn, myip=address) == ["abuse"]
-    assert served(shop, fqdn) == [FIRST]
-
-
 def test_a_client_that_comes_too_often_is_told(tmp_path: Path) -> None:
     with limited(tmp_path, LIMIT) as shop:
         user = new_user(shop)
@@ -307,6 +298,7 @@ def forget(folder: Path) -> None:
         each.unlink()
 
 
+@pytest.mark.whole
 def test_inadyn(shop: RunningService, user: Registrant, tmp_path: Path) -> None:
     fqdn, token = new_name(shop, user), robot(shop, user)
     hosts = (fqdn, f"home.{fqdn}")

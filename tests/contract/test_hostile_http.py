@@ -10,12 +10,14 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from itertools import product
 
 import pytest
 
 from sublet.http.read_body import BODY_TIMEOUT_SECONDS
 from support.hostile_input import Target, envelope, exchange, nothing_stored, parse_answer, refusal
 from support.nginx import Proxy, nginx
+from support.repetitions import share
 
 pytestmark = pytest.mark.slow
 
@@ -24,100 +26,56 @@ HEAD_MAX_BYTES = 32 * 1024
 PATHS = {
     "NUL": "/subdomains/%00",
     "NUL inside": "/subdomains/blog%00.example.test",
-    "slash": "/subdomains/blog.example.test%2Fnameservers",
-    "two slashes": "//subdomains",
-    "a slash too many": "/subdomains/",
     "an empty segment": "/subdomains//renew",
     "dots up": "/subdomains/..%2f..%2fetc%2fpasswd",
-    "dots": "/subdomains/%2e%2e",
-    "plain dots": "/subdomains/../../../etc/passwd",
     "10,000 characters": "/subdomains/" + "a" * 10_000,
-    "10,000 digits": "/subdomains/" + "9" * 10_000,
     "an id beyond 64 bits": "/subdomains/9223372036854775808",
-    "an id with a sign": "/subdomains/+1",
-    "id zero": "/subdomains/0",
-    "a negative id": "/subdomains/-1",
     "an id of full-width digits": "/subdomains/%EF%BC%91",
-    "an id with leading zeros": "/subdomains/0000000099",
-    "a half percent sequence": "/subdomains/%",
     "no percent sequence": "/subdomains/%zz",
     "invalid UTF-8": "/subdomains/%ff%fe",
     "overlong UTF-8": "/subdomains/%c0%ae%c0%ae",
-    "a surrogate": "/subdomains/%ed%a0%80",
     "newline": "/subdomains/blog.example.test%0d%0aX-Injected:%201",
-    "a query in the path": "/subdomains/blog.example.test%3Fconfirm=true",
     "SQL": "/subdomains/x'%20OR%20'1'='1",
     "a wildcard": "/subdomains/%25",
-    "a ticket's SQL": "/support/tickets/T-000001'--",
     "a ticket beyond 64 bits": "/support/tickets/T-9223372036854775808",
     "a ticket's NUL": "/support/tickets/T-%00",
-    "a ticket of digits elsewhere": "/support/tickets/T-%D9%A1",
-    "a ticket of many digits": "/support/tickets/T-" + "9" * 10_000,
-    "a parameter": "/subdomains;id=1",
-    "another version": "/../v2/subdomains",
     "in capitals": "/SUBDOMAINS",
 }
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_a_hostile_path_is_not_found(target: Target, name: str) -> None:
+def test_a_hostile_path_is_not_found(target: Target) -> None:
     with nothing_stored(target):
-        for method in ("GET", "DELETE", "POST"):
-            head = target.request_head(method, PATHS[name], "Content-Length: 0", "Connection: close")
+        for (name, path), method in product(PATHS.items(), ("GET", "DELETE", "POST")):
+            head = target.request_head(method, path, "Content-Length: 0", "Connection: close")
             status, headers, body = parse_answer(exchange(target, head))
-            assert status in (400, 404, 405), (method, status, body[:300])
+            assert status in (400, 404, 405), (name, method, status, body[:300])
             assert envelope(status, headers, body)
             assert "x-injected" not in headers
-
-
-def test_a_hostile_verb_on_a_name_changes_no_other(target: Target) -> None:
-    with nothing_stored(target):
-        for path in (
-            "/subdomains/%/nameservers",
-            "/subdomains/%25/nameservers",
-            "/subdomains/_log.example.test/nameservers",
-        ):
-            answer = target.call("PUT", path, {"nameservers": []})
-            refusal(answer, 404)
+        for path in ("/subdomains/%/nameservers", "/subdomains/%25/nameservers"):
+            refusal(target.call("PUT", path, {"nameservers": []}), 404)
 
 
 QUERIES = {
     "unknown": "nameserver=1",
-    "twice": "limit=1&limit=2",
-    "no number": "limit=ten",
-    "negative": "limit=-1",
-    "zero": "limit=0",
-    "501": "limit=501",
-    "exponent": "limit=1e2",
-    "full-width": "limit=%EF%BC%91",
     "10,000 digits": "limit=" + "9" * 10_000,
     "NUL": "q=%00",
     "invalid UTF-8": "q=%ff",
-    "surrogate": "q=%ed%a0%80",
     "long text": "q=" + "a" * 10_000,
     "many parameters": "&".join(f"a{number}=1" for number in range(1_500)),
     "cursor of another's making": "cursor=eyJpZCI6MX0",
-    "cursor that is no base64": "cursor=%21%21%21",
     "cursor, long": "cursor=" + "A" * 5_000,
-    "empty cursor": "cursor=",
-    "unknown status": "status=admin",
     "SQL": "status=active'--",
-    "boolean": "dnssec_enabled=True",
-    "date": "expires_before=yesterday",
-    "date without zone": "expires_before=2026-01-01T00:00:00",
-    "date before time": "expires_before=0000-00-00T00:00:00Z",
     "date at the end of time": "expires_before=9999-12-31T23:59:59-23:59",
-    "list": "status[]=active",
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_a_hostile_query_is_refused(target: Target, name: str) -> None:
-    head = target.request_head("GET", f"/subdomains?{QUERIES[name]}", "Connection: close")
+def test_a_hostile_query_is_refused(target: Target) -> None:
     with nothing_stored(target):
-        status, headers, body = parse_answer(exchange(target, head))
-    assert status == 400, body[:300]
-    assert envelope(status, headers, body)["error"] in ("invalid_request", "invalid_cursor")
+        for name, query in QUERIES.items():
+            head = target.request_head("GET", f"/subdomains?{query}", "Connection: close")
+            status, headers, body = parse_answer(exchange(target, head))
+            assert status == 400, (name, body[:300])
+            assert envelope(status, headers, body)["error"] in ("invalid_request", "invalid_cursor"), name
 
 
 @pytest.mark.parametrize("text", ["%25", "_", "%27%20OR%201=1--", "%5C", "*", "%F0%9F%98%80"])
@@ -147,55 +105,41 @@ AUTHORIZATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", AUTHORIZATIONS)
-def test_a_hostile_authorization_header_is_refused(target: Target, name: str) -> None:
-    lines = [line.replace("{token}", target.user.token) for line in AUTHORIZATIONS[name]]
-    query = f"?token={target.user.token}" if name == "in the query" else ""
-    raw = [
-        f"POST /api/v1/subdomains{query} HTTP/1.1",
-        "Host: localhost",
-        *lines,
-        "Content-Type: application/json",
-    ]
+def test_a_hostile_authorization_header_is_refused(target: Target) -> None:
     body = '{"fqdn":"new.example.test"}'
-    raw += [f"Content-Length: {len(body)}", "Connection: close", "", body]
     with nothing_stored(target):
-        status, headers, answer = parse_answer(exchange(target, "\r\n".join(raw).encode("latin-1")))
-    assert status == 401, answer
-    assert headers["www-authenticate"].startswith("Bearer")
-    assert envelope(status, headers, answer)["error"] in ("token_missing", "token_invalid")
-    assert target.user.token.encode() not in answer
+        for name, lines in AUTHORIZATIONS.items():
+            query = f"?token={target.user.token}" if name == "in the query" else ""
+            raw = [
+                f"POST /api/v1/subdomains{query} HTTP/1.1",
+                "Host: localhost",
+                *(line.replace("{token}", target.user.token) for line in lines),
+                "Content-Type: application/json",
+                *(f"Content-Length: {len(body)}", "Connection: close", "", body),
+            ]
+            received = exchange(target, "\r\n".join(raw).encode("latin-1"))
+            status, headers, answer = parse_answer(received)
+            assert status == 401, (name, answer)
+            assert headers["www-authenticate"].startswith("Bearer")
+            assert envelope(status, headers, answer)["error"] in ("token_missing", "token_invalid")
+            assert target.user.token.encode() not in answer
 
 
 MALFORMED = {
     "garbage": b"\x00\x01\x02\x03\r\n\r\n",
-    "words": b"hello, is anybody there?\r\n\r\n",
     "TLS": bytes.fromhex("16030100c8010000c40303") + b"\x00" * 64,
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "HTTP/9": b"GET /api/v1/me HTTP/9.9\r\nHost: x\r\n\r\n",
     "unknown method": b"FROB /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a space in the path": b"GET /api/v1/me too HTTP/1.1\r\nHost: x\r\n\r\n",
     "NUL in the path": b"GET /api/v1/\x00me HTTP/1.1\r\nHost: x\r\n\r\n",
-    "high octets in the path": b"GET /api/v1/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
     "a control in a header": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Y: a\x00b\r\n\r\n",
-    "a header without a name": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n: y\r\n\r\n",
-    "a space in a header's name": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nContent Length: 1\r\n\r\n",
-    "a space before the colon": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length : 1\r\n\r\nx",
     "Content-Length: words": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
-    "Content-Length: negative": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-    "Content-Length: plus": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\nx",
-    "Content-Length: hexadecimal": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\nx",  # noqa: E501
-    "Content-Length: beyond 64 bits": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: "
-    + b"9" * 40
-    + b"\r\n\r\n",
-    "two lengths": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",  # noqa: E501
     "a length and chunks": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunked, chunked": b"POST /api/v1/subdomains HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",  # noqa: E501
     "an endless header": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Long: " + b"a" * (40 * HEAD_MAX_BYTES),
     "an endless path": b"GET /" + b"a" * (2 * HEAD_MAX_BYTES),
     "endless headers": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n" + b"X-Many: a\r\n" * 4_000,
 }
+"""What the parser of the API refuses without a proxy is in tests/http/test_heads.py."""
 
 
 @pytest.fixture(scope="module")
@@ -216,26 +160,13 @@ def proxied(proxy: Proxy, octets: bytes) -> bytes:
         return received
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_http_is_refused_in_the_envelope(target: Target, proxy: Proxy, name: str) -> None:
+def test_malformed_http_is_refused_in_the_envelope(target: Target, proxy: Proxy) -> None:
     with nothing_stored(target):
-        status, headers, body = parse_answer(proxied(proxy, MALFORMED[name]))
-    assert status in (400, 401, 414, 431), body[:300]
-    assert envelope(status, headers, body)
-    assert target.call("GET", "/me").status_code == 200
-
-
-@pytest.mark.parametrize("name", [each for each in MALFORMED if "endless" not in each])
-def test_malformed_http_is_refused_without_a_proxy(target: Target, name: str) -> None:
-    with nothing_stored(target):
-        status, headers, _ = parse_answer(exchange(target, MALFORMED[name]))
-    assert (status, headers["connection"]) == (400, "close")
-
-
-def test_http_0_9_is_refused(target: Target) -> None:
-    with nothing_stored(target):
-        status, headers, body = parse_answer(exchange(target, b"GET /api/v1/me\r\n\r\n"))
-    assert envelope(status, headers, body)
+        for name, octets in MALFORMED.items():
+            status, headers, body = parse_answer(proxied(proxy, octets))
+            assert status in (400, 401, 414, 431), (name, body[:300])
+            assert envelope(status, headers, body)
+        assert target.call("GET", "/me").status_code == 200
 
 
 def send_64_mebibytes(proxy: Proxy, start: bytes) -> bytes:
@@ -267,27 +198,6 @@ def test_an_endless_trailer_is_not_buffered(target: Target, proxy: Proxy) -> Non
     with nothing_stored(target):
         answer = send_64_mebibytes(proxy, head + b"2\r\n{}\r\n0\r\nX-Trailer: ")
     assert answer[:10] in (b"", b"HTTP/1.1 4")
-
-
-CHUNKS = {
-    "no number": b"zz\r\nab\r\n0\r\n\r\n",
-    "negative": b"-1\r\na\r\n0\r\n\r\n",
-    "beyond 64 bits": b"f" * 20 + b"\r\na",
-    "too short": b"5\r\nab\r\n0\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("name", CHUNKS)
-def test_malformed_chunks_are_refused(target: Target, proxy: Proxy, name: str) -> None:
-    head = target.request_head(
-        "POST", "/subdomains", "Content-Type: application/json", "Transfer-Encoding: chunked"
-    )
-    with nothing_stored(target):
-        received = proxied(proxy, head + CHUNKS[name])
-    assert not received.startswith(b"HTTP/1.1 2")
-    if received:  # the connection may also just be closed: an answer may have been under way
-        status, headers, body = parse_answer(received)
-        assert envelope(status, headers, body)
 
 
 def test_an_incomplete_body_stores_nothing(target: Target) -> None:
@@ -322,35 +232,35 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("name", HEADERS)
-def test_a_hostile_header_changes_no_answer(target: Target, name: str) -> None:
-    line, expected = HEADERS[name]
+def test_a_hostile_header_changes_no_answer(target: Target) -> None:
     body = b'{"label":"*","domain":"example.test"}'
-    head = target.request_head(
-        "POST",
-        "/subdomains",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        *(["Connection: close"] if "upgrade" not in line else []),
-        line,
-    )
     with nothing_stored(target):
-        received = exchange(target, head + body)
-    status, headers, answer = parse_answer(received)
-    assert status == expected, received[:500]
-    assert envelope(status, headers, answer)
-    assert b"<script>" not in received
+        for name, (line, expected) in HEADERS.items():
+            head = target.request_head(
+                "POST",
+                "/subdomains",
+                "Content-Type: application/json",
+                f"Content-Length: {len(body)}",
+                *(["Connection: close"] if "upgrade" not in line else []),
+                line,
+            )
+            received = exchange(target, head + body)
+            status, headers, answer = parse_answer(received)
+            assert status == expected, (name, received[:500])
+            assert envelope(status, headers, answer)
+            assert b"<script>" not in received
 
 
-@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "OPTIONS", "PATCH", "PROPFIND"])
-def test_an_unsupported_method_is_refused(target: Target, method: str) -> None:
+def test_an_unsupported_method_is_refused(target: Target) -> None:
     with nothing_stored(target):
-        received = exchange(target, target.request_head(method, "/subdomains", "Connection: close"))
-    status, headers, body = parse_answer(received)
-    assert status in (400, 405)
-    assert envelope(status, headers, body)
+        for method in ("TRACE", "CONNECT", "OPTIONS", "PATCH", "PROPFIND"):
+            received = exchange(target, target.request_head(method, "/subdomains", "Connection: close"))
+            status, headers, body = parse_answer(received)
+            assert status in (400, 405), method
+            assert envelope(status, headers, body)
 
 
+@pytest.mark.whole
 def test_a_connection_without_a_head_times_out(target: Target, proxy: Proxy) -> None:
     for octets in (b"", target.request_head()[:-4]):
         started = time.monotonic()
@@ -368,7 +278,7 @@ def test_clients_that_send_a_byte_at_a_time_do_not_delay_others(target: Target) 
         for number, connection in enumerate(slow):
             connection.sendall(head if number % 2 else b"")
         slowest = 0.0
-        ends = time.monotonic() + 3
+        ends = time.monotonic() + share(1, whole=3)
         position = 0
         while time.monotonic() < ends:
             for number, connection in enumerate(slow):

@@ -178,16 +178,6 @@ def test_records_follow_the_life_of_their_name(shop: RunningService, user: Regis
     assert seen["stored"]["records"] == seen["servers"][0]["records"] == [SITE, WWW]
 
 
-def test_a_nameserver_below_a_name_with_records_has_its_addresses(
-    shop: RunningService, user: Registrant
-) -> None:
-    fqdn = new_name(shop, user, {"name": "ns1", "type": "A", "values": ["8.8.4.4"]})
-    other = unused_name("records.test")
-    added = shop.register(user, other, nameservers=[f"ns1.{fqdn}", "ns2.provider.example"])
-    assert added["provisioning"]["warnings"] == []
-    assert "8.8.4.4" in shop.dig(other, "NS", "+noall", "+additional")
-
-
 def test_records_move_as_a_zone_file(shop: RunningService, user: Registrant) -> None:
     fqdn = new_name(shop, user, SITE)
     path = f"/subdomains/{fqdn}/zonefile"

@@ -18,7 +18,9 @@ from support.running_service import DS, RunningService, registry_address, runnin
 pytestmark = pytest.mark.slow
 
 SEED = 20261121
-EXAMPLES_AN_OPERATION = share(4, whole=50)
+EXAMPLES_AN_OPERATION = share(2, whole=50)
+PHASES = share("examples,fuzzing", whole="examples,coverage,fuzzing,stateful")
+"""The coverage of each value of the schemas takes most of the time."""
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})
 """What a request that follows the schema may still be told: it needs a confirmation, isn't allowed, or
 clashes with what is stored.
@@ -72,12 +74,12 @@ def seed_names(service: RunningService) -> str:
 
 
 def run_schemathesis(url: str, token: str, config: Path) -> "subprocess.CompletedProcess[str]":
-    """Run all of its phases and checks, with a fixed seed."""
+    """Run all of its checks, with a fixed seed."""
     return subprocess.run(
         [
             *(str(Path(sys.executable).parent / "schemathesis"), "--config-file", str(config), "run", url),
             *("--header", f"Authorization: Bearer {token}"),
-            *("--checks", "all", "--max-examples", str(EXAMPLES_AN_OPERATION)),
+            *("--checks", "all", "--phases", PHASES, "--max-examples", str(EXAMPLES_AN_OPERATION)),
             *("--seed", str(SEED), "--workers", "1", "--generation-database", "none"),
             *("--continue-on-failure", "--no-color"),
         ],
@@ -103,4 +105,4 @@ def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
     assert operations is not None, done.stdout
     assert cases is not None, done.stdout
     assert operations[1] == operations[2] == str(len(API_OPERATIONS) + len(AUTH_OPERATIONS))
-    assert int(cases[2]) == int(cases[1]) > 1000
+    assert int(cases[2]) == int(cases[1]) > share(100, whole=1000)

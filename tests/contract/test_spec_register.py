@@ -51,51 +51,6 @@ def test_platform_domain_by_domain(shop: RunningService, ada: Registrant) -> Non
     assert post(shop, ada, domain="EXAMPLE.Test.", label="by-domain2").status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (
-            {"domain": "exampel.test"},
-            (
-                "There is no platform domain `exampel.test`. Did you mean `example.test`? Choose one from "
-                "the list of platform domains."
-            ),
-        ),
-        (
-            {"domain": " example.test"},
-            (
-                "There is no platform domain ` example.test`. Remove the space at the beginning or end. "
-                "Did you mean `example.test`? Choose one from the list of platform domains."
-            ),
-        ),
-        (
-            {"fqdn": "blog.example.test "},
-            (
-                "`blog.example.test ` is not below a platform domain. Remove the space at the beginning or "
-                "end. Did you mean `example.test`? Choose one from the list of platform domains."
-            ),
-        ),
-        (
-            {"domain": "elsewhere.invalid"},
-            (
-                "There is no platform domain `elsewhere.invalid`. Choose one from the list of platform "
-                "domains."
-            ),
-        ),
-        (
-            {"platform_domain_id": 777777},
-            ("There is no platform domain with the id 777777. Choose one from the list of platform domains."),
-        ),
-    ],
-    ids=lambda each: str(each)[:30],
-)
-def test_an_unknown_platform_domain_gets_a_suggestion(
-    shop: RunningService, ada: Registrant, body: dict[str, Any], message: str
-) -> None:
-    """Decisions, part 4: what was sent, the closest visible one, and spaces that are in the way."""
-    assert refused(post(shop, ada, label="a", **body), 404, "platform_domain_not_found")["message"] == message
-
-
 def test_platform_domain_by_the_domain_part_of_fqdn(shop: RunningService, ada: Registrant) -> None:
     """Part 4: the domain part inside fqdn selects it, and the label is derivable from fqdn."""
     answer = post(shop, ada, fqdn="By-Fqdn.Example.TEST.")
@@ -187,64 +142,32 @@ def test_ns1_to_ns4_are_the_alternative(shop: RunningService, ada: Registrant) -
     refused(post(shop, ada, fqdn=unused_name(), ns5=hosts[0]), 400, "invalid_request")
 
 
-@pytest.mark.parametrize("sent", [{"ns3": NS1}, {"ns1": None, "ns2": None, "ns3": NS1}, {"ns2": NS1}])
-def test_a_gap_in_ns1_to_ns4_is_refused_by_the_missing_key(
-    shop: RunningService, sent: dict[str, Any]
-) -> None:
-    """Decisions, "Nameservers": without `ns1` nothing becomes nameserver 1, in POST and PUT."""
-    missing = [(key, "required") for key in ("ns1", "ns2") if key < max(sent)]
-    ada, fqdn = new_user(shop), unused_name()
-    held = shop.register(ada, unused_name(), ns1=NS2)["subdomain"]["fqdn"]
-    path = f"/subdomains/{held}"
-    for answer in (post(shop, ada, fqdn=fqdn, **sent), shop.call(ada, "PUT", path + "/nameservers", sent)):
-        errors = refused(answer, 422, "validation_failed")["errors"]
-        assert [(each["field"], each["code"]) for each in errors] == missing
-    assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
-    assert shop.call(ada, "GET", path).json()["subdomain"]["nameservers"] == [NS2]
-
-
 NUMBERED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-    "not a host name": ({"ns1": NS1, "ns2": "-"}, {"ns2": "nameserver_invalid"}),
-    "an empty text": ({"ns1": "", "ns2": NS1}, {"ns1": "nameserver_invalid"}),
     "the last of four": (
         {"ns1": NS1, "ns2": NS2, "ns3": "ns3.provider.example", "ns4": "a_b.example"},
         {"ns4": "nameserver_invalid"},
     ),
     "a duplicate": ({"ns1": NS1, "ns2": NS2, "ns3": NS1.upper()}, {"ns3": "nameserver_duplicate"}),
     "no glue": ({"ns1": NS1, "ns2": "ns1.{fqdn}"}, {"ns2": "glue_required"}),
-    "glue without an address": (
-        {"ns1": "ns1.{fqdn}", "glue": [{"host": "ns1.{fqdn}"}]},
-        {"glue[0]": "glue_invalid"},
+    "too many": (
+        {"ns1": NS1, "ns2": NS2, "ns3": "a.example", "ns4": "b.example"},
+        {"ns1": "too_many_nameservers"},
     ),
-    "found through itself": ({"ns1": "ns1.other-{fqdn}"}, {"ns1": "nameserver_cycle"}),
-    "too many for the domain": ({"ns1": NS1, "ns2": NS2}, {"ns1": "too_many_nameservers"}),
 }
 
 
 @pytest.mark.parametrize("case", NUMBERED)
 def test_an_error_names_the_key_that_was_sent(shop: RunningService, case: str) -> None:
-    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; what is wrong with the
-    whole list names `ns1`.
-    """
+    """Decisions, "Nameservers": `ns4`, not `nameservers[3]`; for the whole list `ns1`."""
     members, wanted = NUMBERED[case]
-    ada, fqdn = new_user(shop), unused_name()
+    # This platform domain allows three nameservers.
+    ada, fqdn = new_user(shop), unused_name("strict.test" if case == "too many" else "example.test")
     shop.register(ada, fqdn)
-    if case == "found through itself":
-        shop.register(ada, f"other-{fqdn}", nameservers=[f"ns1.{fqdn}"])
-    if case.startswith("too many"):
-        shop.operator("domain", "edit", "example.test", "--nameservers-max", "1")
     sent = json.loads(json.dumps(members).replace("{fqdn}", fqdn))
-    try:
-        answers = [shop.call(ada, "PUT", f"/subdomains/{fqdn}/nameservers", sent)]
-        if fqdn not in json.dumps(sent):
-            answers.append(post(shop, ada, fqdn=unused_name(), **sent))
-    finally:
-        shop.operator("domain", "edit", "example.test", "--nameservers-max", "13")
-    for answer in answers:
-        body = refused(answer, 422, "validation_failed")
-        assert {each["field"]: each["code"] for each in body["errors"]}.items() >= wanted.items()
-        assert "nameservers[" not in answer.text
-        assert body["message"].startswith(next(iter(wanted)))
+    answer = shop.call(ada, "PUT", f"/subdomains/{fqdn}/nameservers", sent)
+    body = refused(answer, 422, "validation_failed")
+    assert {each["field"]: each["code"] for each in body["errors"]} == wanted
+    assert body["message"].startswith(next(iter(wanted)))
 
 
 def test_glue_entries_are_host_and_ipv4(shop: RunningService, ada: Registrant) -> None:
@@ -353,33 +276,3 @@ def test_the_quote_shows_an_insufficient_balance(shop: RunningService) -> None:
     assert answer["message"].startswith("The balance of 3 credits is too low")
     short = answer["quote"]
     assert (short["sufficient"], short["shortfall"]) == (False, 7)
-
-
-def test_max_credits_limits_a_client_that_always_confirms(shop: RunningService) -> None:
-    """Decisions, "Modes and prices": without a mode the service chooses one that costs credits once the free
-    quota is used up.
-    """
-    user = new_user(shop, credit_count=20, free_quota="0")
-    bounded = post(shop, user, fqdn=unused_name(), confirm=True, max_credits=0)
-    assert refused(bounded, 409, "price_changed")["quote"]["registration_mode"] == "plus"
-    assert post(shop, user, fqdn=unused_name(), confirm=True).json()["charged_credits"] == 10
-    assert shop.call(user, "GET", "/credits").json()["credit_balance"] == 10
-
-
-def test_confirm_on_a_free_registration_has_no_effect(shop: RunningService) -> None:
-    """Part 4: confirm finalizes a paid request after a quote; what costs nothing completes at once, with or
-    without.
-    """
-    user = new_user(shop)
-    answer = post(shop, user, fqdn=unused_name(), confirm=True)
-    assert (answer.status_code, answer.json()["charged_credits"]) == (201, 0)
-
-
-def test_the_expiry_in_the_quote_equals_that_of_the_name(shop: RunningService) -> None:
-    """Decisions, "Values": the quote says what the name's expiry will then be."""
-    user = new_user(shop, credit_count=10)
-    request = {"fqdn": unused_name(), "registration_mode": "plus"}
-    quoted = instant(post(shop, user, **request).json()["quote"]["new_expires_at"])
-    found = post(shop, user, **request, confirm=True).json()["subdomain"]
-    assert 0 <= (instant(found["expires_at"]) - quoted).total_seconds() < 60
-    assert (instant(found["expires_at"]) - instant(found["registered_at"])).days == 365

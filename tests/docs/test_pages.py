@@ -148,13 +148,6 @@ def test_the_files_that_a_page_names_exist(path: Path) -> None:
             assert (ROOT / name).exists(), f"{name} does not exist"
 
 
-@pytest.mark.parametrize("name", ["walk.md", "where.md"])
-def test_the_files_of_the_walk_and_of_the_rules_exist(name: str) -> None:
-    named = set(re.findall(r"`([a-z_/]+/[a-z_]+\.py)`", page(name)))
-    assert named
-    assert [each for each in sorted(named) if not (ROOT / "src" / "sublet" / each).is_file()] == []
-
-
 def test_every_page_is_in_the_index() -> None:
     linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", page("README.md")))
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if path.parent.name != "decisions"}

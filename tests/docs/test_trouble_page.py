@@ -3,9 +3,6 @@
 import re
 from pathlib import Path
 
-from sublet.primaries.judgement import SENTENCES
-from sublet.primaries.primary import CAUSES
-
 ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(
     r'(?:Violation\(|\bFault\(|yield_violations\(\s*tx,|yield)\s*\(?\s*"([a-z_]+)"|\("([a-z_]+)", '
@@ -36,11 +33,3 @@ def _table(heading: str) -> dict[str, list[str]]:
     table = page.partition(f"| {heading} |")[2].partition("\n\n")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in rows}
-
-
-def test_every_cause_can_be_recognised() -> None:
-    assert all(recognised for _meaning, recognised, _what_to_do in _table("Cause").values())
-
-
-def test_every_cause_of_a_zone_has_its_sentence() -> None:
-    assert set(CAUSES) - set(SENTENCES) == {"in_use", "partial"}

@@ -5,7 +5,6 @@ import pytest
 from sublet.operations.client import (
     address_key,
     find_client_address,
-    network_key,
     parse_trusted_proxies,
 )
 
@@ -46,19 +45,3 @@ def test_an_ipv6_network_of_64_bits_is_one_key() -> None:
     assert address_key("2001:db8:1:2::5") != address_key("2001:db8:1:3::5")
     assert address_key("::ffff:192.0.2.1") == address_key("192.0.2.1") != address_key("192.0.2.2")
     assert address_key("") == ""
-
-
-@pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.1", "192.0.2.0/24"),
-        ("::ffff:192.0.2.1", "192.0.2.0/24"),
-        ("2001:db8:1:2::5%eth0", "2001:db8:1::/48"),
-        ("127.0.0.1", None),
-        ("::1", None),
-        ("::ffff:127.0.0.1", None),
-        ("", None),
-    ],
-)
-def test_networks(address: str, network: str | None) -> None:
-    assert network_key(address) == network

@@ -36,7 +36,7 @@ from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until
 
-NAMES = share(1_000, whole=10_000)
+NAMES = share(600, whole=10_000)
 HELD_UP_SECONDS = share(0.5, whole=0.05)
 TRIES = 4
 """How often it is measured: on a busy machine a measurement may be wrong by chance."""

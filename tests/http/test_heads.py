@@ -131,22 +131,6 @@ def test_a_long_uri_is_refused(target: Target, start: bytes) -> None:
     assert json.loads(body)["error"] == "invalid_request"
 
 
-CHUNKS = {
-    "bare LF": b"1\nx\n0\n\n",
-    "bare LF in an extension": b"1;a\nb\r\nx\r\n0\r\n\r\n",
-    "no number": b"zz\r\nx\r\n0\r\n\r\n",
-    "more than it said": b"1\r\nxx\r\n0\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
-def test_a_body_with_malformed_chunks_is_refused(target: Target, chunks: bytes) -> None:
-    head = target.request_head(
-        "POST", "/support/tickets", "Content-Type: application/json", "Transfer-Encoding: chunked"
-    )
-    assert exchange(target, head + chunks).startswith(b"HTTP/1.1 400 ")
-
-
 def test_pipelined_requests_are_answered_in_order(target: Target) -> None:
     ahead = target.request_head("GET", "/me") * 3
     received = exchange(target, ahead + target.request_head("GET", "/nowhere", "Connection: close"))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import pytest
 from starlette.datastructures import Headers
 
 from sublet.accounts.model import Organization, Registrant, Token, User
@@ -17,13 +18,13 @@ from sublet.db import Database, Tx, open_database
 from sublet.errors import IdempotencyInProgress, NotFound, Refusal
 from sublet.http.head import Clients
 from sublet.metrics import Metrics
-from sublet.migrations import upgrade
 from sublet.operations.call import Call, Context
 from sublet.operations.idempotency import WriteResult, fingerprint, write_once
 from sublet.operations.publication_wait import PublicationWaiter
 from sublet.operations.rate_limiter import RateLimiter
 from sublet.secret import Secret
 from support.postgresql import fresh_database
+from support.running_service import MovableClock, RunningService, initialise, initialised_postgresql
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 ADA = Registrant(
@@ -62,6 +63,14 @@ def call(context: Context, key: str | None = "key", body: str = "a") -> Call[Non
     )
 
 
+@pytest.fixture
+def registry(registry_url: str) -> str:
+    """The address of an initialised registry, on each of the two engines."""
+    if registry_url.startswith("sqlite"):
+        initialise(RunningService(Settings(database_url=registry_url), MovableClock()))
+    return registry_url
+
+
 class Verb:
     """A verb that counts how often it ran to its end in a transaction that was kept,
     as far as it can know.
@@ -86,48 +95,11 @@ async def outcome_of(some: Call[None, None], verb: Callable[[Tx], Outcome]) -> W
         return refusal
 
 
-def test_the_outcome_is_stored_completely(database_url: str) -> None:
-    upgrade(database_url)
-    verb = Verb()
-
-    async def story() -> list[WriteResult | Refusal]:
-        one, two = process(database_url), process(database_url)
-        try:
-            return [await outcome_of(call(context), verb) for context in (one, two, one)]
-        finally:
-            await one.db.close()
-            await two.db.close()
-
-    assert asyncio.run(story()) == [
-        WriteResult(OUTCOME, 201, replayed=False),
-        WriteResult(OUTCOME, 201, replayed=True),
-        WriteResult(OUTCOME, 201, replayed=True),
-    ]
-    assert verb.runs == 1
-
-
-def test_requests_without_a_key_each_take_effect(database_url: str) -> None:
-    upgrade(database_url)
-    verb = Verb()
-
-    async def story() -> None:
-        context = process(database_url)
-        for _ in range(2):
-            assert await outcome_of(call(context, key=None), verb) == WriteResult(
-                OUTCOME, 201, replayed=False
-            )
-        await context.db.close()
-
-    asyncio.run(story())
-    assert verb.runs == 2
-
-
-def test_a_process_refuses_a_key_that_is_in_progress(database_url: str) -> None:
-    upgrade(database_url)
+def test_a_process_refuses_a_key_that_is_in_progress(registry: str) -> None:
     verb = Verb(seconds=0.5)
 
     async def story() -> list[WriteResult | Refusal]:
-        context = process(database_url)
+        context = process(registry)
         try:
             return await asyncio.gather(*(outcome_of(call(context), verb) for _ in range(3)))
         finally:
@@ -140,12 +112,11 @@ def test_a_process_refuses_a_key_that_is_in_progress(database_url: str) -> None:
     assert verb.runs == 1
 
 
-def test_a_key_at_two_processes_takes_effect_once(database_url: str) -> None:
-    upgrade(database_url)
+def test_a_key_at_two_processes_takes_effect_once(registry: str) -> None:
     verb = Verb(seconds=0.5)
 
     async def story() -> list[WriteResult | Refusal]:
-        one, two = process(database_url), process(database_url)
+        one, two = process(registry), process(registry)
         first = asyncio.create_task(outcome_of(call(one), verb))
         await asyncio.to_thread(verb.started.wait, 5)
         try:
@@ -162,9 +133,8 @@ def test_a_key_at_two_processes_takes_effect_once(database_url: str) -> None:
     assert verb.runs == 1
 
 
-def test_a_waiting_process_runs_the_request_after_a_refusal_elsewhere(database_url: str) -> None:
+def test_a_waiting_process_runs_the_request_after_a_refusal_elsewhere(registry: str) -> None:
     """What waits for a key gets it when the first one rolls back."""
-    upgrade(database_url)
     verb, started = Verb(), threading.Event()
 
     def refused(_tx: Tx) -> Outcome:
@@ -173,7 +143,7 @@ def test_a_waiting_process_runs_the_request_after_a_refusal_elsewhere(database_u
         raise NotFound("no")
 
     async def story() -> list[WriteResult | Refusal]:
-        one, two = process(database_url), process(database_url)
+        one, two = process(registry), process(registry)
         first = asyncio.create_task(outcome_of(call(one), refused))
         await asyncio.to_thread(started.wait, 5)
         try:
@@ -210,8 +180,7 @@ def test_a_request_in_progress_at_another_process_is_reported(postgresql_server:
             await one.db.close()
             await two.db.close()
 
-    with fresh_database(postgresql_server) as url:
-        upgrade(url)
+    with fresh_database(postgresql_server, like=initialised_postgresql()) as url:
         first, second, third = asyncio.run(story(url))
     assert first == WriteResult(OUTCOME, 201, replayed=False)
     assert type(second) is IdempotencyInProgress
@@ -219,14 +188,13 @@ def test_a_request_in_progress_at_another_process_is_reported(postgresql_server:
     assert verb.runs == 1
 
 
-def test_an_internal_error_frees_the_key(database_url: str) -> None:
-    upgrade(database_url)
+def test_an_internal_error_frees_the_key(registry: str) -> None:
 
     def broken(_tx: Tx) -> Outcome:
         raise RuntimeError("a fault")
 
     async def story() -> WriteResult:
-        context = process(database_url)
+        context = process(registry)
         try:
             await write_once(call(context), broken)
         except RuntimeError:

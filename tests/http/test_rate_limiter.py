@@ -52,14 +52,6 @@ def test_requests_over_the_limit_are_refused_until_the_window_ends() -> None:
     assert taken(some)
 
 
-def test_keys_and_classes_are_counted_separately() -> None:
-    some, _ = make(rate_limit_read_per_minute=1, rate_limit_write_per_minute=1)
-    assert taken(some)
-    assert taken(some, "token 2")
-    assert taken(some, policy="write")
-    assert not taken(some)
-
-
 def test_a_released_request_is_available_again_in_its_window() -> None:
     some, clock = make(rate_limit_ticket_per_minute=2)
     first = at_once(some.take(rate_limiter.TICKET, "a"))

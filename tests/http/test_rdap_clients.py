@@ -97,6 +97,7 @@ def node(*words: str | Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.whole
 def test_rdapper(world: RdapWorld) -> None:
     names = [*LISTED, *world.unlisted, *(each for each in world.alike if each.count(".") > 1)]
     found = node("lookup.mjs", f"{world.root}/rdap/", "test", *names)

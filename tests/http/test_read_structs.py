@@ -10,7 +10,7 @@ from sublet.accounts.api import RemindersBody
 from sublet.dns.types import Dnskey, DsRecord
 from sublet.errors import InvalidRequest, ValidationFailed
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
-from sublet.operations.shapes import NoBody, PageQuery
+from sublet.operations.shapes import NoBody
 from sublet.subdomains.api import RegisterBody, RenewBody, SubdomainsQuery
 from sublet.subdomains.dates.api import AutoRenewBody
 from sublet.subdomains.sent_delegation import DnskeyBody, DsBody, NameserversBody, ds_inputs, sent_nameservers
@@ -124,10 +124,6 @@ def test_a_long_unknown_member_is_truncated_in_the_message() -> None:
     assert len(reading.malformed[0].message) < 200
 
 
-def test_null_equals_an_omitted_member() -> None:
-    assert read({"label": None, "nameservers": None, "confirm": None}, RegisterBody) == RegisterBody()
-
-
 def test_null_differs_from_an_omitted_member_in_a_change() -> None:
     left_out, cleared = read({}, NameserversBody), read({"nameservers": None, "glue": None}, NameserversBody)
     assert (left_out.nameservers, left_out.glue) == (msgspec.UNSET, msgspec.UNSET)
@@ -215,10 +211,6 @@ def test_a_query_is_read() -> None:
     assert reading.malformed == []
 
 
-def test_a_list_without_a_query_has_100_items() -> None:
-    assert read_query(b"", PageQuery, Reading()) == PageQuery(limit=100, cursor=None)
-
-
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -256,9 +248,3 @@ def test_wrong_parameters_are_named(text: str, wrong: Found) -> None:
 def test_malformed_queries_are_refused(text: bytes) -> None:
     with pytest.raises(InvalidRequest):
         read_query(text, SubdomainsQuery, Reading())
-
-
-def test_an_endpoint_without_parameters_refuses_each() -> None:
-    reading = Reading()
-    read_query(b"limit=5", None, reading)
-    assert [(each.field, each.code) for each in reading.malformed] == [("limit", "unknown_field")]

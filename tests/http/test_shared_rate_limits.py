@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
 import pytest
@@ -18,16 +17,13 @@ from sublet.operations import rate_limiter
 from sublet.operations.rate_limit_store import (
     RESERVED_PART,
     WINDOW_SECONDS,
-    Reservation,
     delete_ended,
     rate_windows,
-    reserve,
 )
 from sublet.operations.rate_limiter import (
     FAILED_AUTHENTICATION,
     Allowance,
     RateLimiter,
-    Reserve,
     choose_reserve,
 )
 from support.postgresql import fresh_database
@@ -186,39 +182,6 @@ def test_a_window_ends_and_the_next_one_begins(url: str) -> None:
     asyncio.run(story())
 
 
-def test_a_single_process_reports_the_exact_remainder(url: str) -> None:
-    async def story() -> list[tuple[int, int]]:
-        async with opened(url, 1, rate_limit_write_per_minute=50) as some:
-            taken = [await some.take(0) for _ in range(51)]
-            return [(each.remaining, each.reset_seconds) for each in taken]
-
-    told = asyncio.run(story())
-    assert [remaining for remaining, _ in told] == [*range(49, -1, -1), 0]
-    assert {seconds for _, seconds in told} <= {59, 60}
-
-
-def test_keys_and_policies_are_counted_separately(url: str) -> None:
-    async def story() -> None:
-        async with opened(url, 2, rate_limit_write_per_minute=1, rate_limit_read_per_minute=1) as some:
-            for policy in ("write", "read"):
-                for key in ("1", "2"):
-                    assert await some.allowed([0, 1], policy, key) == 1
-            assert await some.windows() == 4
-
-    asyncio.run(story())
-
-
-def test_a_lowered_limit_reserves_nothing_more(url: str) -> None:
-    """While processes restart one by one with a new setting, each process uses its own limit."""
-
-    async def story() -> None:
-        async with opened(url, 1) as some:
-            reservations = [await reserve(some.dbs[0], "read", "1", limit, 8) for limit in (40, 4, 40)]
-            assert [(each.count, each.unreserved) for each in reservations] == [(8, 32), (0, 0), (8, 24)]
-
-    asyncio.run(story())
-
-
 def test_expired_windows_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limiter, "RESERVATIONS_BETWEEN_DELETIONS", 5)
     monkeypatch.setattr(rate_limiter, "DELETED_MAX", 10)
@@ -266,34 +229,3 @@ def test_a_request_without_the_database_is_refused_and_not_counted(url: str, pos
             assert await some.allowed([0, 0]) == 1
 
     asyncio.run(story())
-
-
-def test_the_number_of_database_queries(url: str) -> None:
-    """Few requests of a token's minute query the database, and fewer if one process serves them all."""
-
-    async def reservations(processes: int, requests: int, policy: str) -> int:
-        async with opened(url, processes) as some:
-            await some.minute_passes()
-            asked = 0
-
-            def counting(reserve: Reserve) -> Reserve:
-                async def counted(*wanted: Any) -> Reservation:
-                    nonlocal asked
-                    asked += 1
-                    return await reserve(*wanted)
-
-                return counted
-
-            for each in some.limiters:
-                each._reserve = counting(each._reserve)
-            assert await some.allowed(robin(requests, processes), policy) == requests
-            return asked
-
-    async def story() -> list[int]:
-        return [
-            await reservations(processes, requests, policy)
-            for processes in (1, 4)
-            for requests, policy in ((100, "read"), (600, "read"), (100, "write"))
-        ]
-
-    assert asyncio.run(story()) == [5, 27, 12, 12, 37, 26]

@@ -31,11 +31,15 @@ AUTHENTICATOR = {
 """The options of a virtual authenticator that accepts each request for a passkey."""
 VARIANTS = [
     pytest.param({"javascript": True, "size": WIDE}, id="javascript-1440"),
-    pytest.param({"javascript": False, "size": NARROW}, id="plain-360"),
+    pytest.param({"javascript": False, "size": NARROW}, id="plain-360", marks=pytest.mark.whole),
     pytest.param({"javascript": True, "size": NARROW}, id="javascript-360", marks=pytest.mark.whole),
     pytest.param({"javascript": False, "size": WIDE}, id="plain-1440", marks=pytest.mark.whole),
 ]
-"""The variants in which a test runs: with and without JavaScript, on a narrow and on a wide page."""
+"""The variants in which a test runs: with and without JavaScript, on a narrow and on a wide page. Without a
+browser, most tests of this folder run without JavaScript too.
+"""
+PLAIN = pytest.param({"javascript": False, "size": NARROW}, id="plain-360")
+"""The variant without JavaScript on a narrow page, for a test that runs in it each time."""
 
 
 def outside(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:

@@ -3,20 +3,12 @@
 import re
 
 import pytest
-from sqlalchemy import select
 
-from sublet.mail.store import mails
 from sublet.operations.client import COOKIE
-from support.console_client import ConsoleClient, console
+from support.console_client import ConsoleClient, console, newest_mail
 from support.running_service import RunningService
 
 ADA = "ada@example.org"
-
-
-def newest_code(service: RunningService, email: str) -> str:
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    text = service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
-    return str(re.findall(r"\b(\d{6})\b", text)[0])
 
 
 @pytest.fixture
@@ -50,7 +42,7 @@ def test_the_account_is_changed(service: RunningService, browser: ConsoleClient)
     wrong = browser.submit(page, "/account/email", email="nowhere")
     assert (wrong.status, 'id="email-error"' in wrong.response.text) == (422, True)
     sent = browser.submit(page, "/account/email", email="ada@new.example.org")
-    code = newest_code(service, "ada@new.example.org")
+    code = re.findall(r"\b(\d{6})\b", newest_mail(service, "ada@new.example.org"))[0]
     wrong = browser.submit(sent, "/account/email/code", code="000000" if code != "000000" else "000001")
     assert (wrong.status, "The address is not changed" in wrong.text) == (422, True)
     done = browser.submit(wrong, "/account/email/code", code=code)

@@ -8,6 +8,7 @@ from support.console_client import console
 from support.running_service import RunningService
 
 
+@pytest.mark.operations("list_subdomains")
 def test_the_list_is_filtered_and_paged(service: RunningService) -> None:
     service.add_domain()
     ada = service.add_user(free_quota="60")

@@ -3,19 +3,11 @@
 import re
 
 import pytest
-from sqlalchemy import select
 
-from sublet.mail.store import mails
-from support.console_client import console
+from support.console_client import console, newest_mail
 from support.running_service import RunningService
 
 ADA, BEN = "ada@example.org", "ben@example.org"
-
-
-def newest_link(service: RunningService, email: str) -> str:
-    query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
-    text = service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
-    return str(re.findall(r"(/signup/confirm\?token=\S+)", text)[0])
 
 
 @pytest.mark.operations(
@@ -44,7 +36,7 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     page = ada.submit(ada.get(page.path), f"{root}/invitations", email=BEN, role="viewer")
     assert "The invitation is on its way." in page.text
     assert ben.get(f"{root}/members").status == 404
-    link = newest_link(service, BEN)
+    (link,) = re.findall(r"/signup/confirm\?token=\S+", newest_mail(service, BEN))
     assert "You are in Ada & Co" in ben.submit(ben.get(link), "/signup/confirm").text
     seen = ben.get(f"{root}/members")
     assert (ADA in seen.text, f"{root}/rename" in seen.response.text) == (True, False)

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Error
 
 from support.browsers import signed_in
 from support.chromium import chromium, outside, tab
+from support.repetitions import share
 from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
 from support.service_on_primary import ServiceOn, service_on
@@ -29,7 +30,7 @@ def browser(on_primary: ServiceOn) -> Iterator[Browser]:
 
 
 @pytest.mark.operations("retry")
-@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("javascript", share([True], whole=[True, False]))
 def test_a_failed_publication_is_retried(on_primary: ServiceOn, browser: Browser, javascript: bool) -> None:
     service = on_primary.service
     label = f"late-{javascript}".lower()

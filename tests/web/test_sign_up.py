@@ -55,18 +55,6 @@ def test_known_and_unknown_addresses_see_the_same_pages(service: RunningService)
     assert re.search(r"There was no second mail yet. Another code in \d+ s\.", pages[0][1][1])
 
 
-def test_another_code_comes_after_a_minute(service: RunningService) -> None:
-    browser = console(service)
-    sent = browser.submit(browser.get("/signin"), "/signin", email="gus@example.org")
-    first = code_to(service, "gus@example.org")
-    browser.submit(sent, "/signin")
-    assert code_to(service, "gus@example.org") == first
-    service.clock.advance(seconds=61)
-    page = browser.submit(sent, "/signin")
-    assert "There was no second mail" not in page.text
-    assert browser.submit(page, "/signin/code", code=code_to(service, "gus@example.org")).status == 200
-
-
 def test_an_account_without_a_chosen_name_starts_with_a_token(service: RunningService) -> None:
     browser = console(service)
     sent = browser.submit(browser.get("/signin"), "/signin", email="fay@example.org")
@@ -121,12 +109,3 @@ def test_an_invitation_is_no_failed_authentication(tmp_path: Path) -> None:
             for _ in range(2)
         ]
         assert wrong == [422, 429]
-
-
-def test_a_program_gets_no_session(service: RunningService) -> None:
-    """Only a page of the service is signed in; a program gets its token alone."""
-    browser = console(service)
-    browser.submit(browser.get("/signin"), "/signin", email="jan@example.org")
-    body = {"email": "jan@example.org", "code": code_to(service, "jan@example.org")}
-    answer = service.client.post(f"{browser.origin}/auth/signup/confirm", json=body)
-    assert (answer.status_code, "set-cookie" in answer.headers) == (201, False)

@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from sublet.web import register_many
 from support.browsers import signed_in
-from support.chromium import AUTHENTICATOR, VARIANTS, Tab, chromium, outside, tab
+from support.chromium import AUTHENTICATOR, PLAIN, VARIANTS, Tab, chromium, outside, tab
+from support.repetitions import share
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
@@ -117,7 +118,7 @@ def test_from_stranger_to_delegation(
 
 
 @pytest.mark.operations("register", "set_record")
-@pytest.mark.parametrize("way", VARIANTS)
+@pytest.mark.parametrize("way", share([VARIANTS[0], PLAIN], whole=VARIANTS))
 def test_from_stranger_to_website(
     browser: Browser, service: RunningService, mailbox: Mailbox, way: dict[str, Any]
 ) -> None:
@@ -151,30 +152,6 @@ def test_from_stranger_to_website(
     assert service.delegation(fqdn) == {"ns1.provider.example", "ns2.provider.example"}
 
 
-@pytest.mark.operations("register", "credits")
-@pytest.mark.parametrize("way", VARIANTS)
-def test_a_price_is_shown_before_it_is_paid(
-    browser: Browser, service: RunningService, way: dict[str, Any]
-) -> None:
-    email = f"buyer-{way['javascript']}-{way['size'][0]}@example.org".lower()
-    ada, secret = add_user(service, email, credit_count=15)
-    label = f"shop-{way['javascript']}-{way['size'][0]}".lower()
-    with tab(browser, service, secret=secret, **way) as opened:
-        opened.open(f"/register?fqdn={label}.{DOMAIN}")
-        opened.page.get_by_label("Plus").check()
-        opened.fill("Coupon", "WRONG")
-        with opened.page.expect_navigation():
-            opened.page.get_by_label("Coupon").press("Enter")
-        assert "coupon" in opened.page.locator("#coupon_code-error").inner_text().lower()
-        opened.fill("Coupon", "")
-        opened.press(f"Register {label}.{DOMAIN}")
-        assert "Please confirm" in opened.text
-        assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 15
-        opened.press("Register it for 10 credits")
-        assert f"{label}.{DOMAIN} is yours." in opened.text
-    assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 5
-
-
 def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, service: RunningService) -> None:
     """The page says what is missing, and a refusal goes away with the name that it is about."""
     ada, secret = add_user(service, "poor@example.org", credit_count=4)
@@ -197,28 +174,6 @@ def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, servic
         assert "6 credits" in opened.page.locator("#quote").inner_text()
         opened.press("See how to get credits")
         assert opened.page.get_by_role("heading", name="Credits", exact=True).is_visible()
-
-
-@pytest.mark.operations("delete", "restore", "list_subdomains")
-@pytest.mark.parametrize("way", VARIANTS)
-def test_a_name_is_deleted_and_restored(
-    browser: Browser, service: RunningService, way: dict[str, Any]
-) -> None:
-    label = f"trash-{way['javascript']}-{way['size'][0]}".lower()
-    ada, secret = add_user(service, f"{label}@example.org")
-    fqdn = f"{label}.{DOMAIN}"
-    service.register(ada, fqdn, nameservers=["ns1.provider.example"])
-    with tab(browser, service, secret=secret, **way) as opened:
-        opened.open("/names")
-        opened.press(fqdn)
-        opened.press("Delete")
-        opened.press("Delete it")
-        assert (f"{fqdn} is deleted." in opened.text, service.delegation(fqdn)) == (True, set())
-        opened.press("Trash")
-        opened.press(fqdn)
-        opened.press("Restore")
-        assert f"{fqdn} is back from the trash." in opened.text
-    assert service.delegation(fqdn) == {"ns1.provider.example"}
 
 
 @pytest.mark.operations("update_nameservers", "delegation")
@@ -268,28 +223,6 @@ def test_the_registration_of_many_names_continues_without_clicks(
         expect(opened.page.get_by_role("heading", name="12 of 12 names registered")).to_be_visible(
             timeout=60_000
         )
-
-
-@pytest.mark.operations("push", "withdraw", "list_transfers")
-@pytest.mark.parametrize("way", VARIANTS)
-def test_a_name_is_given_to_someone(browser: Browser, service: RunningService, way: dict[str, Any]) -> None:
-    label = f"gift-{way['javascript']}-{way['size'][0]}".lower()
-    ada, secret = add_user(service, f"{label}@example.org")
-    ben, _ = add_user(service, f"{label}-ben@example.org")
-    service.register(ada, f"{label}.{DOMAIN}")
-    with tab(browser, service, secret=secret, **way) as opened:
-        for number in range(2):
-            opened.open(f"/names/{label}.{DOMAIN}")
-            opened.press("Give to someone")
-            opened.fill("E-mail address of the new holder", ben.email)
-            opened.press("Offer the name")
-            assert f"offered to {ben.email}" in opened.text
-            if number == 0:
-                opened.press("Withdraw the offer")
-                assert "The offer is withdrawn." in opened.text
-        (offer,) = service.list_all(ben, "/transfers?state=pending", "transfers")
-        assert service.call(ben, "POST", f"/transfers/{offer['id']}/accept", {}).status_code == 200
-        assert opened.open(f"/names/{label}.{DOMAIN}").status == 404
 
 
 def test_each_control_is_usable_with_the_keyboard_only(browser: Browser, service: RunningService) -> None:

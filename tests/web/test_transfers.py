@@ -48,6 +48,7 @@ def test_offers_are_withdrawn_declined_and_accepted(service: RunningService) -> 
     assert ada.get("/activity?since=yesterday").status == 400
 
 
+@pytest.mark.operations("push")
 def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningService) -> None:
     service.add_domain()
     user = service.add_user(ADA, free_quota="5")

@@ -74,21 +74,6 @@ def test_a_second_host_with_another_clock_does_not_stop_the_sweep(shared: tuple[
     registry.run(_beside_a_wrong_clock(registry, url))
 
 
-def test_without_the_lease_a_wrong_clock_stops_the_sweep(
-    shared: tuple[Registry, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The broken twin: every process gets the lease."""
-    registry, url = shared
-
-    async def try_lease(_db: object, name: str, holder: str, _duration: object) -> Lease:
-        return Lease(name, holder, 1, registry.now)
-
-    monkeypatch.setattr("sublet.subdomains.sweep.runner.try_lease", try_lease)
-    monkeypatch.setattr(leases, "hold_lease", lambda _tx, _lease: None)
-    with pytest.raises(AssertionError):
-        registry.run(_beside_a_wrong_clock(registry, url))
-
-
 def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error, such as a missing privilege, is logged, and the lease is renewed again."""
     tried: list[str] = []
