@@ -78,10 +78,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 _LONGEST = """
-    drift_repair zone_status brake every_page_in_a_browser printed_configurations races copy answer doctor
-    publishing faults_told_apart faulty_network schemathesis terraform privileges lost_connections migrate sweep
-    secondaries backup two_publishers scenarios stories_in_a_browser ansible forged_forms hostile_http standby api
-    every_error_code linear_parsers fuzzing account_in_a_browser together names_refused_alone fence every_form
+    drift_repair zone_answers brake every_page_in_a_browser publishing races copy killed doctor schemathesis
+    terraform privileges lost_connections migrate sweep secondaries backup zone_status scenarios
+    stories_in_a_browser ansible forged_forms hostile_http two_publishers every_error_code linear_parsers fuzzing
+    account_in_a_browser api names_refused_alone every_form
 """  # noqa: E501
 LONGEST = tuple(f"test_{each}.py" for each in _LONGEST.split())
 """The files that take longest, which start first: a long file that starts last would keep one worker busy

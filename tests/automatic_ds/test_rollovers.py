@@ -13,7 +13,6 @@ import dns.dnssec
 import pytest
 
 from sublet.dns.types import DsRecord
-from support.figures import note
 from support.name_servers import resolve, resolver
 from support.network_namespace import runs_outside
 from support.rolling_child import (
@@ -181,8 +180,4 @@ def test_the_parent_has_the_ds_records_seconds_after_a_notify_message(
             wait_until(lambda: ds_at(on.primary.address, CHILD, on.primary.port) == child.ds_records(), 60)
             took.append(time.monotonic() - began)
             wait_until(lambda: child.key_tags("ksk") == {each.key_tag for each in followed.ds_records()})
-    note(
-        f"NOTIFY to changed DS at the parent, {ROUNDS} times: median {median(took):.1f} s, at most "
-        f"{max(took):.1f} s"
-    )
     assert median(took) <= 5, took

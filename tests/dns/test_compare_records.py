@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -120,7 +120,8 @@ def test_a_closed_port_fails() -> None:
 
 # Servers that misbehave
 
-Misbehave = Callable[[dns.message.Message, asyncio.StreamWriter], Awaitable[None]]
+Misbehave = Callable[[dns.message.Message], Sequence[dns.message.Message | bytes] | None]
+"""Returns what is sent for a query; if it returns None, the connection is closed."""
 
 
 def ask_misbehaving(
@@ -135,7 +136,11 @@ def ask_misbehaving(
                 query = dns.message.from_wire(await reader.readexactly(size_bytes))
                 assert not query.flags & dns.flags.RD
                 assert query.ednsflags & dns.flags.DO
-                await misbehave(query, writer)
+                replies = misbehave(query)
+                if replies is None:
+                    return
+                for each in replies:
+                    writer.write(each if isinstance(each, bytes) else each.to_wire(prepend_length=True))
         except (OSError, EOFError):
             pass
         finally:
@@ -150,79 +155,49 @@ def ask_misbehaving(
     return asyncio.run(story())
 
 
-def send(writer: asyncio.StreamWriter, response: dns.message.Message) -> None:
-    writer.write(response.to_wire(prepend_length=True))
-
-
 def nodata(query: dns.message.Message) -> dns.message.Message:
     response = dns.message.make_response(query)
     response.flags |= dns.flags.AA
     return response
 
 
-async def wrong_id(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+def changed(query: dns.message.Message, **changes: object) -> dns.message.Message:
+    """Return an answer without records, with other fields."""
     response = nodata(query)
-    response.id = (query.id + 1000) % 65536
-    send(writer, response)
+    for name, value in changes.items():
+        setattr(response, name, value)
+    return response
 
 
-async def wrong_question(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    send(writer, nodata(dns.message.make_query("bar.zone.example", query.question[0].rdtype, id=query.id)))
-
-
-async def the_query_itself(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    send(writer, query)
-
-
-async def truncated(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    response = nodata(query)
-    response.flags |= dns.flags.TC
-    send(writer, response)
-
-
-async def servfail(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+def servfail(query: dns.message.Message) -> dns.message.Message:
     response = dns.message.make_response(query)
     response.set_rcode(dns.rcode.SERVFAIL)
-    send(writer, response)
+    return response
 
 
-async def garbage(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"\x00\x0bhello world")
+def of_bar(query: dns.message.Message) -> dns.message.Message:
+    return dns.message.make_query("bar.zone.example", query.question[0].rdtype, id=query.id)
 
 
-async def hang_up(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
-async def no_authority(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    send(writer, dns.message.make_response(query))
-
-
-async def refer_up(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    response = dns.message.make_response(query)
-    response.authority = [dns.rrset.from_text(".", 300, "IN", "NS", "a.root-servers.net.")]
-    send(writer, response)
-
-
-async def answer_from_a_cache(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-    response = dns.message.make_response(query)
-    response.answer = [dns.rrset.from_text("foo.zone.example.", 300, "IN", "NS", "ns1.foo.zone.example.")]
-    send(writer, response)
+QR_AA = dns.flags.QR | dns.flags.AA
+NEITHER = "neither an answer with authority nor a referral"
+UP = [dns.rrset.from_text(".", 300, "IN", "NS", "a.root-servers.net.")]
+FROM_CACHE = [dns.rrset.from_text("foo.zone.example.", 300, "IN", "NS", "ns1.foo.zone.example.")]
 
 
 @pytest.mark.parametrize(
     ("misbehave", "sentence"),
     [
-        (wrong_id, "answered another question"),
-        (wrong_question, "answered another question"),
-        (the_query_itself, "answered another question"),
-        (truncated, "truncated response over TCP"),
-        (servfail, "answers SERVFAIL to NS at foo.zone.example"),
-        (garbage, "not a DNS message"),
-        (hang_up, "closed the connection"),
-        (no_authority, "neither an answer with authority nor a referral"),
-        (refer_up, "neither an answer with authority nor a referral"),
-        (answer_from_a_cache, "neither an answer with authority nor a referral"),
+        (lambda query: [changed(query, id=(query.id + 1000) % 65536)], "answered another question"),
+        (lambda query: [nodata(of_bar(query))], "answered another question"),
+        (lambda query: [query], "answered another question"),
+        (lambda query: [changed(query, flags=QR_AA | dns.flags.TC)], "truncated response over TCP"),
+        (lambda query: [servfail(query)], "answers SERVFAIL to NS at foo.zone.example"),
+        (lambda _: [b"\x00\x0bhello world"], "not a DNS message"),
+        (lambda _: None, "closed the connection"),
+        (lambda query: [changed(query, flags=dns.flags.QR)], NEITHER),
+        (lambda query: [changed(query, flags=dns.flags.QR, authority=UP)], NEITHER),
+        (lambda query: [changed(query, flags=dns.flags.QR, answer=FROM_CACHE)], NEITHER),
     ],
 )
 def test_misbehaving_server(misbehave: Misbehave, sentence: str) -> None:
@@ -231,11 +206,8 @@ def test_misbehaving_server(misbehave: Misbehave, sentence: str) -> None:
 
 
 def test_silent_server() -> None:
-    async def silent(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
-        pass
-
     with pytest.raises(ReadBackFailed, match=r"did not answer within 0\.3 s"):
-        ask_misbehaving(silent, timeout_seconds=0.3)
+        ask_misbehaving(lambda _: [], timeout_seconds=0.3)
 
 
 def test_a_lost_connection_is_reported_once(
@@ -280,17 +252,18 @@ def _reset(connection: socket.socket) -> None:
 def test_answers_in_another_order_and_another_case() -> None:
     kept: list[dns.message.Message] = []
 
-    async def reverse(query: dns.message.Message, writer: asyncio.StreamWriter) -> None:
+    def reverse(query: dns.message.Message) -> list[dns.message.Message]:
         kept.append(query)
-        if len(kept) % 2 == 0:
-            for earlier in reversed(kept[-2:]):
-                response = nodata(earlier)
-                name = earlier.question[0].name.to_text().upper()
-                if earlier.question[0].rdtype == dns.rdatatype.NS:
-                    response.flags &= ~dns.flags.AA
-                    response.authority = [dns.rrset.from_text(name, 300, "IN", "NS", f"NS1.{name}")]
-                    response.additional = [dns.rrset.from_text(f"NS1.{name}", 300, "IN", "A", "192.0.2.11")]
-                send(writer, response)
+        replies = []
+        for earlier in reversed(kept[-2:]) if len(kept) % 2 == 0 else ():
+            response = nodata(earlier)
+            name = earlier.question[0].name.to_text().upper()
+            if earlier.question[0].rdtype == dns.rdatatype.NS:
+                response.flags &= ~dns.flags.AA
+                response.authority = [dns.rrset.from_text(name, 300, "IN", "NS", f"NS1.{name}")]
+                response.additional = [dns.rrset.from_text(f"NS1.{name}", 300, "IN", "A", "192.0.2.11")]
+            replies.append(response)
+        return replies
 
     served = ask_misbehaving(reverse, names=("foo.zone.example", "bar.zone.example"))
     assert [each.question[0].rdtype for each in kept] == [dns.rdatatype.NS] * 2 + [dns.rdatatype.DS] * 2

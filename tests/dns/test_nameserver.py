@@ -61,7 +61,7 @@ class Reply:
 
 
 def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> Reply:
-    quick = ["+time=10", "+tries=1"] if tool == "dig" else ["+timeout=10", "+retry=0"]
+    quick = ["+time=30", "+tries=1"] if tool == "dig" else ["+timeout=30", "+retry=0"]
     command = [tool, f"@{host}", "-p", str(port), "+norecurse", *quick, *words]
     if tool == "dig":
         command.append("+nocookie")

@@ -16,7 +16,7 @@ import pytest
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Record
 from sublet.primaries.primary import raise_serial
-from support.dns_updates import WHOLE, ZONE, Build, Outcome, accepted, at, delegate, remove, send
+from support.dns_updates import ZONE, Build, Outcome, accepted, at, delegate, remove, send
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 
@@ -26,18 +26,6 @@ def server(
 ) -> Iterator[NameServerProcess]:
     with primary(request.param, tmp_path_factory.mktemp(request.param), ZONE) as running:
         yield running
-
-
-def test_a_delegation_is_added_served_and_removed(server: NameServerProcess) -> None:
-    accepted(server, delegate("foo"))
-    assert at(server, "foo") == WHOLE
-    referral = server.ask("www.foo.zone.example", "A", want_dnssec=True)
-    assert not referral.flags & dns.flags.AA
-    kinds = {rrset.rdtype for rrset in referral.authority}
-    assert kinds == {dns.rdatatype.NS, dns.rdatatype.DS, dns.rdatatype.RRSIG}
-    assert len(referral.additional) >= 2
-    accepted(server, remove("foo"))
-    assert at(server, "foo") == set()
 
 
 def test_updates_require_the_value_of_the_fence(server: NameServerProcess) -> None:

@@ -31,9 +31,9 @@ def test_the_service_killed_at_each_point_loses_no_acknowledged_write(
     assert len(list(worker_killed(kind, tmp_path, points=points, kills=1))) == len(points)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
-    ("change", "expected"),
-    share([(delete_it, set())], whole=[(delete_it, set()), (change_it, CHANGED), (suspend_it, set())]),
+    ("change", "expected"), [(delete_it, set()), (change_it, CHANGED), (suspend_it, set())]
 )
 def test_a_kill_before_the_outcome_is_recorded_leaves_no_old_record(
     change: Change, expected: set[tuple[str, str, str]], tmp_path: Path

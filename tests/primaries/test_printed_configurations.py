@@ -124,7 +124,8 @@ def test_no_change_is_lost_by_restarts_and_a_full_disk(zone: Zone) -> None:
     zone.check_records()
 
 
-@pytest.mark.parametrize("lost", [1, pytest.param(12, marks=pytest.mark.whole)])
+@pytest.mark.whole
+@pytest.mark.parametrize("lost", [1, 12])
 def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     zone: Zone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:

@@ -109,6 +109,7 @@ def test_each_server_is_reported_with_its_answer(pair: Pair) -> None:
     assert pair.differences() == [left_over, left_over]
 
 
+@pytest.mark.whole
 def test_a_frozen_primary_and_a_secondary_behind_it(pair: Pair) -> None:
     pair.primary.freeze()
     found = pair.wait_for(None, True)

@@ -23,7 +23,7 @@ from sublet.primaries import serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, secondary
 from support.serve_process import free_address, wait_until
-from support.service_on_primary import ZONE, ServiceOn, check_often, serve_process_on, service_on
+from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
 
 HOST = "ns2.example.net"
 NAMESERVERS = ["ns1.provider.example"]
@@ -120,6 +120,7 @@ def test_a_zone_without_problems(kept_site: Site) -> None:
     assert not [name for name in found if name.startswith("sublet_zone_problem")]
 
 
+@pytest.mark.whole
 def test_the_text_output_reports_the_same_problems(kept_site: Site) -> None:
     kept_site.second.kill()
     environment = {
@@ -196,34 +197,7 @@ def test_a_secondary_that_does_not_follow(kept_site: Site) -> None:
     kept_site.status(well=True)
 
 
-def test_after_the_first_set_up_the_lines_about_the_fence_agree(tmp_path: Path) -> None:
-    """The zone was moved to the primary and no check has compared it yet, which is not a foreign change."""
-    with serve_process_on("knot", tmp_path) as (on, serving):
-        service = on.service
-        for place in ("built-in", "main"):
-            service.operator("domain", "edit", ZONE, "--primary", place)
-
-        def status() -> tuple[list[str], str]:
-            (zone,) = service.operator("zone", "status", expect=None)["zones"]
-            return [each["what"] for each in zone["wrong"]], zone["fence"]
-
-        assert status() == (["unchecked"], "as_left")
-        environment = {"SUBLET_DATABASE_URL": service.settings.database_url, **service.environment}
-        told = CliRunner().invoke(app, ["zone", "status"], env=environment).output
-        assert "fence: as expected" in " ".join(told.split())
-        assert "something else has changed the zone" not in told
-        serving.start()
-        wait_until(lambda: status() == ([], "as_left"))
-        serving.stop()
-
-        def found_rebuilt(tx: Any) -> None:
-            domain_id = find_platform_domain(tx, ZONE).id
-            zone_store.update_zone_state(tx, domain_id, rebuilt_at=tx.now)
-
-        service.write(found_rebuilt)  # as the worker does before it compares a zone that was changed by hand
-        assert status() == (["fence"], "moved")
-
-
+@pytest.mark.whole
 def test_the_findings_of_the_last_check(site: Site) -> None:
     def found(tx: Any) -> None:
         zone_store.update_zone_state(

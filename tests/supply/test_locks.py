@@ -116,17 +116,6 @@ def test_make_installs_the_locked_versions_though_each_has_a_newer_release(
     run(programs / "sublet", "--version")
 
 
-@pytest.mark.whole
-def test_the_index_offers_newer_releases(index: Path, clone: Path) -> None:
-    """The test above can fail: without `--no-deps`, pip resolves extras, such as `coverage[toml]`, to newer
-    releases and stops.
-    """
-    pip = (clone / ".venv/bin/pip", "--disable-pip-version-check", "install")
-    run(*pip, "--quiet", "pip==23.0.1")
-    with pytest.raises(AssertionError, match=rf"-{NEWER}-py3|versions pinned with =="):
-        run(*pip, "-r", "requirements-dev.lock", cwd=clone, **use_only(index))
-
-
 def test_the_build_backend_is_the_locked_one() -> None:
     """`pip install .` and `make build` use the same version, which requires no other package."""
     (required,) = re.findall(

@@ -86,12 +86,3 @@ def at(server: NameServerProcess, label: str) -> set[tuple[str, str, str]]:
         for each in server.records()
         if each.owner == top or each.owner.endswith(f".{top}")
     }
-
-
-WHOLE = {
-    ("foo.zone.example", "NS", "ns1.foo.zone.example."),
-    ("foo.zone.example", "NS", "ns.elsewhere.example."),
-    ("foo.zone.example", "DS", DS),
-    ("ns1.foo.zone.example", "A", "192.0.2.11"),
-    ("ns1.foo.zone.example", "AAAA", "2001:db8::11"),
-}

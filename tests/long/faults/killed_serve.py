@@ -1,8 +1,7 @@
 """`sublet serve` that kills itself with SIGKILL at the point named by KILL_AT; with BROKEN, a broken twin.
 
 KILL_ARMED is the path of a file with a number n: the process kills itself at the n-th pass of the point,
-while the file exists. KILL_SIGNAL is another signal, such as SIGSTOP. `support/serve_process.py` runs this as
-a program.
+while the file exists. `support/serve_process.py` runs this as a program.
 """
 
 import os
@@ -36,7 +35,7 @@ def _die() -> None:
     """Die, if it is armed and its time has come."""
     armed = Path(os.environ.get("KILL_ARMED", os.devnull))
     if armed.exists() and next(_passed) >= int(armed.read_text() or 1):
-        os.kill(os.getpid(), signal.Signals[os.environ.get("KILL_SIGNAL", "SIGKILL")])
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _dying_before(fn: Callable[..., Any]) -> Callable[..., Any]:

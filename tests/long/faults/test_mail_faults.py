@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sublet.doctor.running import check_mail
 from sublet.mail import store
 from sublet.mail.model import Mail
-from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import ServeProcess, free_address, serve_process, wait_until
+from support.running_service import RunningService, registry_address
+from support.serve_process import ServeProcess, serve_process, wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
 
 pytestmark = pytest.mark.slow
@@ -70,39 +69,3 @@ def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
         (told,) = {each["Subject"] for each in mailbox.messages()}
         assert told == "Re: [T-000001] Slow answers"
         assert "It is mended." in text_of(mailbox.messages()[0])
-
-
-def test_a_stopped_mail_server_stops_only_mail(tmp_path: Path) -> None:
-    mailbox = Mailbox()
-    port = free_address()[1]
-    with running_service(
-        registry_address(tmp_path),
-        mail_transport="smtp",
-        mail_from="names@example.net",
-        smtp_host="127.0.0.1",
-        smtp_port=port,
-        smtp_security="none",
-        log_level="error",
-    ) as service:
-        service.add_domain()
-        answer_a_ticket(service)
-        wait_until(lambda: the_mail(service).error is not None)
-        bob = service.add_user("bob@example.org")
-        answer = service.register(bob, "blog.example.test", nameservers=["ns1.provider.example"])
-        assert answer["subdomain"]["status"] == "active"
-        origin = service.base_url.removesuffix("/api/v1")
-        assert service.client.get(f"{origin}/readyz").json() == {
-            "ok": True,
-            "checks": {"database": True, "worker": True},
-        }
-        assert 'sublet_mails_total{outcome="failed"} 1.0' in service.client.get(f"{origin}/metrics").text
-        (shown,) = service.operator("mail", "list", "--waiting")
-        assert (shown["state"], shown["attempts"]) == ("waiting", 1)
-        assert "can't be used" in shown["error"]
-        service.clock.advance(days=1)
-        assert [each.invariant for each in service.read(check_mail)] == ["no_mail_waits"]
-        with smtp_server(mailbox, port=port):
-            service.operator("mail", "retry", str(shown["id"]))
-            wait_until(lambda: the_mail(service).state == "sent")
-        assert service.read(check_mail) == []
-    assert mailbox.recipients() == ["ada@example.org"]
