@@ -1,5 +1,5 @@
-"""Every page of the console in a real Chromium: accessible in light and dark, light in weight, valid HTML,
-and quiet.
+"""Every page of the console in a real Chromium: accessible in light and dark, with each menu open and after
+an error of each form, light in weight, valid HTML, and quiet.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from support.chromium import NARROW, WIDE, chromium, tab
 from support.console_pages import PAGES, ShownPage, fill, settings_of_pages
@@ -31,6 +31,16 @@ LOOKS: list[tuple[tuple[int, int], Literal["light", "dark"]]] = [
 # axe takes a second for each look at the long pages of the reference.
 LONG = ("reference", "reference-errors")
 CHECKED = share([each for each in PAGES if each.name not in LONG], whole=list(PAGES))
+WITH_MENUS = share(["names-of-organization"], whole=[each.name for each in PAGES])
+WITH_ERRORS = share(["nameservers", "sign-in"], whole=[each.name for each in PAGES])
+OPEN_ALL = "document.querySelectorAll('main details').forEach(each => each.open = true)"
+FORMS = "main form[method=post]:has(input:not([type=hidden], [type=checkbox], [type=radio]), textarea)"
+SUBMIT_WRONG = """form => {
+    for (const each of form.querySelectorAll("input:not([type=hidden]), textarea")) {
+        each.value = "-wrong-".repeat(50)
+    }
+    form.submit()
+}"""
 FIRST_MAX = {"requests": 5, "octets": 60_000}
 """The start page, cold and compressed."""
 PAGE_MAX = {"requests": 6, "octets": 100_000}
@@ -69,14 +79,39 @@ def test_a_page_is_accessible_and_light(
         assert all(taken[each] <= most[each] for each in most), taken
         (sources / f"{shown.name}.html").write_text(response.text(), encoding="utf-8")
         opened.page.evaluate(AXE)
-        # One page is looked at wide and in light, the next one narrow and in dark.
-        start = CHECKED.index(shown) % 2
-        for size, scheme in share(LOOKS[start : start + 1], whole=LOOKS):
-            opened.page.set_viewport_size({"width": size[0], "height": size[1]})
-            opened.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            width = opened.page.evaluate("document.documentElement.scrollWidth")
-            assert width <= size[0], f"the page is {width} wide"
-            assert opened.page.evaluate(RUN_AXE) == []
+        for _ in looks(opened.page, CHECKED.index(shown)):
+            check(opened.page)
+            if shown.name not in WITH_MENUS:
+                continue
+            for menu in opened.page.locator(".menu > summary").all():
+                if menu.is_visible():
+                    menu.click()
+                    check(opened.page)
+                    menu.click()
+            opened.page.evaluate(OPEN_ALL)
+            check(opened.page)
+        for number in range(opened.page.locator(FORMS).count() if shown.name in WITH_ERRORS else 0):
+            opened.open(shown.path)
+            with opened.page.expect_navigation():
+                opened.page.locator(FORMS).nth(number).evaluate(SUBMIT_WRONG)
+            opened.page.evaluate(AXE)
+            for _ in looks(opened.page, CHECKED.index(shown)):
+                check(opened.page)
+
+
+def looks(page: Page, number: int) -> Iterator[None]:
+    """Show a page in each size and color scheme; in `make test` in one, in turns by `number`."""
+    start = number % 2
+    for size, scheme in share(LOOKS[start : start + 1], whole=LOOKS):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        yield
+
+
+def check(page: Page) -> None:
+    """Fail if a page is wider than the window, or axe finds a violation."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is too wide"
+    assert page.evaluate(RUN_AXE) == []
 
 
 def test_the_html_is_valid(sources: Path) -> None:

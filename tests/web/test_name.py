@@ -163,6 +163,7 @@ def test_a_broken_name_shows_when_it_leaves_the_dns(service: RunningService) -> 
     service.write(lambda tx: record_check(tx, name["id"], 1, Report(BROKEN, (lame,), tx.now)))
     text = console(service, eve.email).get("/names/broken.example.test").text
     assert "Unless broken.example.test works again, it leaves the DNS at" in text
+    assert "Names 1 broken" in text
     assert ("It is lame." in text, "Mend it." in text) == (True, True)
 
 

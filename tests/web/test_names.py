@@ -65,7 +65,7 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     browser = console(service, ada.email)
     listed = browser.get("/names?sort=name&choose=all")
     assert ("3 names" in listed.text, listed.response.text.count(" checked>")) == (True, 3)
-    assert re.findall(r'"Nameservers">(\w+)<', listed.response.text) == ["none", "none", "records"]
+    assert re.findall(r'"DNS">(\w+)<', listed.response.text) == ["none", "none", "records"]
     places = [listed.text.index(f"{label}.example.test") for label in ("alto", "bass", "cello")]
     assert places == sorted(places)
     chosen = "fqdn=alto.example.test&fqdn=bass.example.test"

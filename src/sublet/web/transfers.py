@@ -21,8 +21,9 @@ async def show_one(call: PageCall) -> Response:
 
 
 async def accept(call: PageCall) -> Response:
-    """Accept an offered name."""
-    return await _end_offer(call, "accept", "{} is yours now.")
+    """Accept an offered name, and show it."""
+    fqdn = (await call.api("accept", id=str(call.parameters["id"]))).transfer.subdomain
+    return call.redirect(f"/names/{fqdn}", f"{fqdn} is yours now.")
 
 
 async def decline(call: PageCall) -> Response:
