@@ -469,3 +469,19 @@ def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
             registry.write(add)
         first.result(30)
     assert len(runs) == 2
+
+
+def test_a_concurrent_purge_is_seen_before_the_nameserver_is_stored(
+    registry: Registry, engine: Engine
+) -> None:
+    registry.register(SHOP, "ben", nameservers=("ns1.example.org",))
+    registry.register(f"ada.{ZONE}")
+    registry.write(delete, registry.actor("ben"), SHOP)
+
+    def add(tx: Tx) -> None:
+        with pytest.raises(ValidationFailed):
+            update_nameservers(
+                tx, registry.actor(), f"ada.{ZONE}", UpdateNameservers(nameservers=(f"ns1.{SHOP}",))
+            )
+
+    interleave(registry, engine, lambda tx: purge(tx, OPERATOR, SHOP), add, lambda _: None)

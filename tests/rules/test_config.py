@@ -122,6 +122,7 @@ def test_mail_to_the_operator_falls_back_to_the_contact_if_it_is_an_address(
         ("SUBLET_DB_URL", "SUBLET_DATABASE_URL"),
         ("SUBELT_DATABASE_URL", "SUBLET_DATABASE_URL"),
         ("sublet_database_url", "SUBLET_DATABASE_URL"),
+        ("SUBLET_CONFIG_FILE", "SUBLET_CONFIG"),
         ("SUBLET_CONF", "SUBLET_CONFIG"),
         ("SUBLET_PRIMRY_KEY_KNOT", "SUBLET_PRIMARY_KEY_NAME"),
         ("SUBLET_TRUSTED_PROXY", "SUBLET_TRUSTED_PROXIES"),

@@ -183,6 +183,7 @@ def test_an_invalid_ds_object_is_refused_by_member(form: DsLike, member: str) ->
         f"385 3 13 {ECDSA_KEY}",
         f"DNSKEY 1 3 13 {ECDSA_KEY}",
         "0 0 0 00",  # the "delete" of RFC 8078
+        "9" * 5000,
         "٢٣٧١ 13 2 " + SHA256,
         "2371 13 2 \ud800",
     ],

@@ -8,8 +8,12 @@ import pytest
 from sublet.processes.leases import (
     DURATION_MAX,
     PUBLISH_FOR,
+    SWEEP_FOR,
+    WATCH_FOR,
+    check_lease,
     is_fresh,
     is_over,
+    publish_lease,
 )
 from sublet.processes.model import Lease, Process
 from sublet.processes.processes import GONE_AFTER, HEARTBEAT_SECONDS, is_running
@@ -57,3 +61,9 @@ def test_a_process_is_gone_after_three_missed_heartbeats() -> None:
     for silent, there in ((timedelta(), True), (GONE_AFTER, True), (GONE_AFTER + STEP, False)):
         assert is_running(process, NOW + silent) is there
         assert is_running(replace(process, seen_at=NOW + silent), NOW) is there
+
+
+def test_leases_are_at_most_as_long_as_the_maximum_duration() -> None:
+    assert max(PUBLISH_FOR, SWEEP_FOR, WATCH_FOR) <= DURATION_MAX
+    assert publish_lease(2**63 - 1) != check_lease(2**63 - 1)
+    assert len(publish_lease(2**63 - 1)) <= 64

@@ -40,7 +40,13 @@ INVALID = (
     *("", "me", "@inbox.example", "me@", "me@localhost", "me@@inbox.example", "me\uff20inbox.example"),
     *("me@inbox.example..", "me@.inbox.example", "me@inbox\u3002\u3002example", "me@9.9.9.9", "me@[9.9.9.9]"),
     *("m e@inbox.example", "m\u200be@inbox.example", "me\n@inbox.example", '"me"@inbox.example'),
-    *("m,e@inbox.example", "me@in_box.example", "a" * 65 + "@inbox.example", "me@" + "a" * 5000),
+    *(
+        "m,e@inbox.example",
+        "me@in_box.example",
+        "a" * 65 + "@inbox.example",
+        "a" * 5000 + "@inbox.example",
+        "me@" + "a" * 5000,
+    ),
 )
 
 

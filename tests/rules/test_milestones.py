@@ -1,6 +1,6 @@
 """Milestones, the sentences of the brake, and the texts of reminders."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -143,18 +143,15 @@ def test_a_clock_jump_of_more_than_an_hour_stops_the_sweep(
     assert (jump_reason(wall, monotonic) is not None) is stops
 
 
-@pytest.mark.parametrize(
-    ("seen_at", "stops"), [(None, False), (NOW, False), (NOW - 7 * DAY, False), (NOW + 9 * DAY, False)]
-)
-def test_an_absence_of_more_than_a_week_stops_the_sweep(seen_at: datetime | None, stops: bool) -> None:
-    assert (away_reason(seen_at, NOW) is not None) is stops
+def test_an_absence_of_more_than_a_week_stops_the_sweep() -> None:
+    for seen_at in (None, NOW, NOW - 7 * DAY, NOW + 9 * DAY):
+        assert away_reason(seen_at, NOW) is None
     assert away_reason(NOW - 7 * DAY, NOW + timedelta(seconds=1)) is not None
 
 
-@pytest.mark.parametrize("ahead", [timedelta(), HOUR])
-def test_a_clock_before_the_last_sweep_stops_the_sweep(ahead: timedelta) -> None:
-    assert behind_reason(NOW + ahead, NOW) is None
-    assert behind_reason(None, NOW) is None
+def test_a_clock_before_the_last_sweep_stops_the_sweep() -> None:
+    for seen_at in (None, NOW, NOW + HOUR):
+        assert behind_reason(seen_at, NOW) is None
     assert "before the sweep last ran" in str(behind_reason(NOW + HOUR + timedelta(seconds=1), NOW))
 
 

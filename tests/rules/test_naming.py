@@ -85,12 +85,6 @@ def test_the_shortest_length_counts_unicode_characters(*, label: str, short: boo
     assert [each.code for each in errors] == (["label_too_short"] if short else [])
 
 
-def test_without_a_platform_domain_only_the_label_is_checked() -> None:
-    assert asked_for(label="Shop", platform_domain=None) == ("shop", [])
-    assert [each.code for each in asked_for(label="-", platform_domain=None)[1]] == ["label_invalid"]
-    assert [each.code for each in asked_for(platform_domain=None)[1]] == ["label_required"]
-
-
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [

@@ -87,6 +87,7 @@ NAMESERVERS = {
     "own-hosts": (f"ns1.{FQDN} 8.8.8.8\nns2.{FQDN} 8.8.4.4", [f"ns1.{FQDN}", f"ns2.{FQDN}"]),
 }
 DS_RECORDS = {
+    "gandi-key": (f"Flags: 257 (KSK)\nAlgorithm: 13 (ECDSAP256SHA256)\nPublic key: {KEY}", [DNSKEY]),
     "cloudflare": (
         (
             f"DS Record\n{FQDN}. 3600 IN DS {DS}\nClick to copy\nDigest\n{DIGEST}\nClick to copy\nDigest "

@@ -77,6 +77,8 @@ def test_a_delegation_that_should_not_exist() -> None:
         describe_difference(NAME, (), [left], is_delegation=False)
         == f"{NAME} should not be in the DNS, but has {HOST} A 8.8.4.4."
     )
+    many = [Record(NAME, "NS", 60, f"ns{number:02}.example.") for number in range(12)]
+    assert str(describe_difference(NAME, (), many)).endswith("nameserver ns07.example and 4 more.")
 
 
 def test_served_records_come_in_the_form_of_a_delegation() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sublet.audit import Change
-from sublet.subdomains.dates.timeline import PAST_EVENTS_MAX, timeline
+from sublet.subdomains.dates.timeline import PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.lifecycle import lost_at
-from sublet.subdomains.model import Subdomain, Term, TimelineEvent
+from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.sweep.store import PastMilestone
 from support import sample_subdomain
 from support.sample_subdomain import DAY, NOW
@@ -208,3 +208,28 @@ def test_past_events_are_before_now_and_future_events_after(name: Subdomain) -> 
     lost = [each.at for each in events if each.event in ("trashed", "purged") and not each.past]
     loss_at = lost_at(name)
     assert lost[:1] == ([] if loss_at is None else [max(loss_at, NOW)])
+
+
+def test_the_last_attempt_is_the_newest_milestone() -> None:
+    failed = milestone("auto_renew_failed", NOW, NOW)
+    renewed = milestone("auto_renewed", NOW + DAY, NOW + DAY)
+    term = Term("renew", NOW + 730 * DAY, 12, NOW + DAY)
+    other = milestone("expired", NOW, NOW + 2 * DAY)
+    assert last_attempt([TERM], [other]) is None
+    assert last_attempt([TERM], [failed, other]) == AutoRenewAttempt(
+        NOW, "failed", "The balance is short.", None
+    )
+    assert last_attempt([TERM, term], [failed, renewed, other]) == AutoRenewAttempt(
+        NOW + DAY, "renewed", None, 12
+    )
+
+
+def test_the_sweep_s_trash_and_the_user_s_are_different_events() -> None:
+    at = NOW + 396 * DAY
+    name = replace(NAME, trashed_at=at)
+    events = timeline(
+        name, at, terms=[TERM], milestones=[milestone("trashed", at, at, mail_id=3)], changes=[]
+    )
+    assert behind(events) == [("renewal_opens", 305), ("expires", 365), ("trashed", 396), ("reminded", 396)]
+    deleted = timeline(TRASHED, TRASHED.trashed_at or NOW, terms=[TERM], milestones=[], changes=[REGISTERED])
+    assert behind(deleted) == [("registered", 0)], "it went to the trash before its window opened"

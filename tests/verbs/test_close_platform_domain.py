@@ -141,3 +141,12 @@ def test_terms_that_are_paid_for_beyond_the_date_need_force(registry: Registry) 
         close(registry, held.expires_at - timedelta(days=1))
     assert f"{ZONE} has 1 name paid for beyond " in caught[0].message
     close(registry, held.expires_at - timedelta(days=1), force=True)
+
+
+def test_a_withdrawal_that_would_lose_names_needs_force(registry: Registry) -> None:
+    held = registry.register(SHOP)
+    close(registry, UNTIL + timedelta(days=30))
+    registry.now = held.expires_at + timedelta(days=31)
+    with registry.refuses(Conflict):
+        registry.write(keep_platform_domain, OPERATOR, ZONE)
+    registry.write(keep_platform_domain, OPERATOR, ZONE, force=True)

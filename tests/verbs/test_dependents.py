@@ -283,3 +283,15 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
     put(registry, ADA, "ben", OUT)
     assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
+
+
+def test_the_doctor_lists_dependents_of_names_in_the_trash(registry: Registry) -> None:
+    ada = lapse(registry)
+    (notice,) = registry.read(list_notices)
+    assert (notice.notice, notice.object_type, notice.object_id) == (
+        "nameserver_in_trash",
+        "subdomain",
+        ada.id,
+    )
+    assert GONE in notice.message
+    assert registry.doctor() == []

@@ -2,14 +2,17 @@
 databases.
 """
 
+import asyncio
 from datetime import timedelta
 
 from sqlalchemy import func, select
 
 from sublet import audit
+from sublet.config import Settings
 from sublet.db import Tx
 from sublet.dns.types import Delegation, RecordSetInput
 from sublet.health import store
+from sublet.health.checker import Checker
 from sublet.health.due_checks import (
     claim_due,
     postpone_check,
@@ -17,6 +20,7 @@ from sublet.health.due_checks import (
     schedule_changed_names,
     schedule_first_checks,
 )
+from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
 from sublet.health.query_limits import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.mail.store import list_mails
@@ -171,3 +175,21 @@ def test_one_check_at_a_time_claims_an_address_and_later_checks_book_it(registry
 
 def count_addresses(tx: Tx) -> int:
     return int(tx.connection.execute(select(func.count()).select_from(store.health_targets)).scalar_one())
+
+
+def test_the_keeper_deletes_idle_addresses_more_than_once_a_day(registry: Registry) -> None:
+    async def run() -> None:
+        keeper = HealthKeeper(registry.db, Checker(Settings(), registry.db))
+        running = asyncio.create_task(keeper.run())
+        try:
+            async with asyncio.timeout(60):
+                for address in ("9.9.9.9", "8.8.8.8"):
+                    await registry.db.write(claim_addresses, [address], books=True)
+                    registry.advance(hours=2)
+                    while await registry.db.read(count_addresses):  # noqa: ASYNC110 - rows set no event
+                        await asyncio.sleep(0.1)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    registry.run(run())

@@ -23,14 +23,15 @@ from sublet.child_zones.follow_ds import (
 )
 from sublet.child_zones.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
-from sublet.errors import SubdomainNotFound, SubdomainSuspended
+from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended
 from sublet.health import store as health_store
 from sublet.health.checker import CheckResult
 from sublet.health.control import impaired_report
 from sublet.health.due_checks import claim_due
-from sublet.health.model import Observation, Reply, Report, Server
+from sublet.health.model import DueCheck, Observation, Reply, Report, Server
 from sublet.mail.store import list_mails, mails
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.delete import delete
 from sublet.subdomains.ds_sources import FOLLOWED
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -281,3 +282,13 @@ def test_setting_it_is_refused_for_names_that_the_user_can_not_change(registry: 
     registry.write(suspend, OPERATOR, SHOP)
     with pytest.raises(SubdomainSuspended):
         registry.write(set_automatic_ds, registry.actor(), SHOP, enabled=True, bootstrap=None)
+
+
+def test_a_check_is_refused_if_nothing_is_followed_or_published(registry: Registry) -> None:
+    shop = shop_with(registry, OLD, policy="off")
+    with pytest.raises(Conflict, match="--automatic-ds"):
+        registry.read(plan_check, SHOP)
+    registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "all"})
+    assert isinstance(registry.read(plan_check, SHOP), DueCheck)
+    registry.write(delete, registry.actor(), SHOP)
+    assert registry.read(find_rules, shop.id) is None

@@ -73,3 +73,9 @@ def test_the_number_of_patterns_is_limited(registry: Registry) -> None:
     registry.write(fill)
     registry.refused(Conflict, block_labels, OPERATOR, "*bank*")
     registry.write(block_labels, OPERATOR, "*bank*", ZONE)
+
+
+def test_the_database_holds_patterns_unique(registry: Registry) -> None:
+    registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))
+    with pytest.raises(Conflict):
+        registry.write(lambda tx: platform_domain_store.insert_pattern(tx, None, "*bank*"))

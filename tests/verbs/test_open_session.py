@@ -19,12 +19,13 @@ from sublet.errors import (
     RateLimited,
     SessionInvalid,
     SessionNotFound,
+    ValidationFailed,
 )
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_in.codes import make_sign_in_link, request_code
 from sublet.sign_in.model import Browser, SignedIn
-from sublet.sign_in.sessions import end_all_sessions, end_session
+from sublet.sign_in.sessions import end_all_sessions, end_other_sessions, end_session
 from sublet.sign_in.store import list_sessions
 from sublet.subdomains.activity import list_activity
 from support.registry import OPERATOR, Registry
@@ -75,6 +76,8 @@ def test_a_code_signs_a_browser_in_once(registry: Registry) -> None:
     ask(registry, "eve@example.org")
     assert "You have no account with this address" in texts_to(registry, "eve@example.org")[0]
     assert enter(registry, email="eve@example.org", code="000000") is None
+    with pytest.raises(ValidationFailed):
+        ask(registry, "eve")
 
 
 def test_the_link_signs_in_too_even_after_wrong_codes(registry: Registry) -> None:
@@ -173,6 +176,12 @@ def test_sessions_are_ended_by_their_user_alone(registry: Registry) -> None:
     listed = registry.read(lambda tx: list(list_sessions(tx, registry.users["ann"])))
     assert [each.id for each in listed] == [first.session.id]
     registry.refused(SessionInvalid, end_session, session_actor(second), "current")
+
+
+def test_all_other_sessions_end_at_once(registry: Registry) -> None:
+    done, other, bens = sign_in(registry), sign_in(registry), sign_in(registry, "ben")
+    assert registry.write(end_other_sessions, session_actor(done)) == 1
+    assert [ended(registry, each) for each in (done, other, bens)] == [False, True, False]
 
 
 def test_the_operator_ends_all_sessions_of_a_user(registry: Registry) -> None:

@@ -5,10 +5,15 @@ from pathlib import Path
 import pytest
 
 from sublet.dns.types import Record
-from sublet.errors import SubdomainUnavailable
+from sublet.errors import PlatformDomainNotFound, SubdomainUnavailable
 from sublet.platform_domains.labels import set_label, unset_label
 from sublet.platform_domains.offers import offer_mode, withdraw_offer
-from sublet.platform_domains.platform_domain import add_platform_domain, edit_platform_domain
+from sublet.platform_domains.platform_domain import (
+    add_platform_domain,
+    edit_platform_domain,
+    grant_platform_domain,
+    revoke_platform_domain,
+)
 from sublet.platform_domains.zone_store import list_zone_records
 from sublet.subdomains.store import list_unreleased_names
 from support.operator_registry import Registry, small_registry
@@ -96,3 +101,17 @@ def test_only_granted_organizations_may_register_a_special_label(registry: Regis
     registry.register(2, "müller.example.test")
     assert registry.do(unset_label, DOMAIN, "MÜLLER") == listed
     assert registry.events()[-1]["before"]["label_class"] == "special"
+
+
+def test_only_granted_organizations_see_a_restricted_platform_domain(registry: Registry) -> None:
+    registry.do(edit_platform_domain, DOMAIN, {"restricted": True})
+    with pytest.raises(PlatformDomainNotFound):
+        registry.register(2, "bob.example.test")
+    assert registry.do(grant_platform_domain, DOMAIN, "acme").changed
+    count = len(registry.events())
+    assert not registry.do(grant_platform_domain, DOMAIN, "Acme").changed
+    assert len(registry.events()) == count
+    registry.register(2, "bob.example.test")
+    registry.do(revoke_platform_domain, DOMAIN, "2")
+    with pytest.raises(PlatformDomainNotFound):
+        registry.register(2, "bob2.example.test")

@@ -68,6 +68,7 @@ def test_possibly_published_owners_are_written_ahead(registry: Registry) -> None
     (item,) = batch.items
     assert (item.generation, item.owners) == (1, frozenset({SHOP, "ns.shop.example.test"}))
     assert _owners(registry, held.id) == item.owners
+    assert registry.write(begin_publication, 99) is None
     # After a crash here, the second attempt knows the records that the first may have sent.
     (again,) = _begin(registry).items
     assert (again.owners, again.desired) == (item.owners, item.desired)

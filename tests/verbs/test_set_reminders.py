@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import select
 
 from sublet.accounts.set_reminders import set_reminders
-from sublet.accounts.users import suspend_user
+from sublet.accounts.users import UserEdit, edit_user, suspend_user
 from sublet.audit import Actor, audit_events
 from sublet.db import Tx
 from sublet.errors import AccountSuspended, NotFound, ValidationFailed
@@ -37,3 +37,9 @@ def test_reminders_refusals(registry: Registry) -> None:
     registry.refused(NotFound, set_reminders, Actor("operator"), True)
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     registry.refused(AccountSuspended, set_reminders, registry.actor(), None)
+
+
+def test_the_operator_turns_reminders_off(registry: Registry) -> None:
+    edited = registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(reminders=False))
+    assert edited.user.reminders is False
+    assert actions(registry)[-1] == ("user.edit", {"reminders": True}, {"reminders": False})

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from sublet.accounts.store import update_user
+from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.audit import audit_events
 from sublet.credits.entries import adjust_credits
 from sublet.credits.model import Payable
@@ -292,3 +293,28 @@ def test_a_name_that_cannot_be_read_does_not_delay_other_names(registry: Registr
     for each in names:
         assert found[each.id] == SweepDates(each.registered_at + 305 * DAY, each.registered_at + 465 * DAY)
     assert found[broken.id] == SweepDates(registry.now + FAULT_PAUSE, None)
+
+
+def test_a_new_ceiling_at_the_instant_of_a_failure_is_tried_at_the_next_sweep(registry: Registry) -> None:
+    """A milestone is stored once for an instant, and this must not delay the next attempt."""
+    registry.add_user("rich", credit_count=100)
+    name = registry.register("soon.example.test", "rich", registration_mode="plus")
+    auto_renewing(registry, name, 10)
+    assert registry.live(days=305)["auto_renew_failed"] == 1
+    registry.advance(days=1)
+    assert registry.sweep().done["auto_renew_failed"] == 1
+    registry.write(set_auto_renew, registry.actor("rich"), name.fqdn, 11, may_spend=True)
+    swept = registry.write(sweep)
+    assert (swept.done, swept.faults) == (Counter(["looked"]), ())
+    registry.advance(seconds=1)
+    assert registry.sweep().done["auto_renewed"] == 1
+    assert registry.doctor() == []
+
+
+def test_a_suspended_user_s_name_is_not_renewed_automatically(registry: Registry) -> None:
+    name = registry.register(NAME)
+    auto_renewing(registry, name, 0)
+    registry.write(suspend_user, OPERATOR, "ann@example.org")
+    assert registry.live(days=305) == Counter(["auto_renew_failed", "renewal_opens"])
+    registry.write(unsuspend_user, OPERATOR, "ann@example.org")
+    assert registry.live(days=1) == Counter(["auto_renewed"])

@@ -14,7 +14,7 @@ from sublet.credits.model import Payable
 from sublet.credits.store import ledger_accounts
 from sublet.db import Tx
 from sublet.dns.types import Record
-from sublet.errors import PlatformDomainNotFound, Refusal
+from sublet.errors import PlatformDomainNotFound, Refusal, ValidationFailed
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import block_labels, set_label
 from sublet.platform_domains.model import MODES
@@ -189,8 +189,9 @@ def test_the_modes_have_the_prices_of_the_name(registry: Registry) -> None:
     broke = ask(registry, f"gold.{ZONE}", may_spend=False)
     assert broke.refusal is not None
     assert (broke.refusal.code, [each.mode for each in broke.modes]) == ("insufficient_scope", ["premium"])
-    with registry.refuses(PlatformDomainNotFound):
-        ask(registry, "a.missing.test")
+    for text, refusal in (("a.missing.test", PlatformDomainNotFound), (f"a.b.{ZONE}", ValidationFailed)):
+        with registry.refuses(refusal):
+            ask(registry, text)
     for number in range(FREE_QUOTA - 1):
         registry.register(f"n{number}.{ZONE}")
     registry.register(f"last.{ZONE}", registration_mode="free")

@@ -253,3 +253,10 @@ def test_a_change_beside_a_move_is_published_by_the_publisher(registry: Registry
     assert registry.publish() == []
     found = registry.subdomain(held.id)
     assert (found.generation, found.published_generation) == (6, 6)
+
+
+def test_a_dot_inside_a_label_matches_no_delegation(zones: Registry) -> None:
+    name = r"x\.blog.example.test"
+    below = Record(rf"a.{name}", "TXT", 300, '"below"')
+    zones.write(zone_store.insert_records, zones.domains[ZONE], [below])
+    assert name in zones.read(view_zones, [name])[name].existing
