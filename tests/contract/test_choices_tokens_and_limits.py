@@ -81,34 +81,6 @@ def test_credits_spend_is_needed_for_payments_but_not_for_quotes(shop: RunningSe
     assert shop.call(both, "POST", "/subdomains", {**body, "confirm": True}).status_code == 201
 
 
-def test_rate_limits_by_token_and_class(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Decisions: read and write of a token, ticket of a user, each for itself; `RateLimit`,
-    `RateLimit-Policy`, `Retry-After`.
-    """
-    limits = {"read": 3, "write": 2, "ticket": 1}
-    settings = {f"rate_limit_{name}_per_minute": limit for name, limit in limits.items()}
-    with opened(tmp_path_factory.mktemp("rates"), rate_limits=True, **settings) as service:
-        user, other = new_user(service), new_user(service)
-        requests: dict[str, tuple[Any, ...]] = {
-            "read": ("GET", "/me"),
-            "write": ("POST", "/subdomains"),
-            "ticket": ("POST", "/support/tickets", {"subject": "a", "message": "b"}),
-        }
-        for name, limit in limits.items():
-            for used in range(1, limit + 1):
-                answer = service.call(user, *requests[name])
-                assert answer.status_code in (200, 201, 422)
-                assert answer.headers["ratelimit-policy"] == f'"{name}";q={limit};w=60'
-                assert answer.headers["ratelimit"].startswith(f'"{name}";r={limit - used};t=')
-            refused = service.call(user, *requests[name])
-            assert (refused.status_code, refused.json()["error"]) == (429, "rate_limited")
-            assert 1 <= int(refused.headers["retry-after"]) <= 60
-            assert refused.headers["ratelimit"].startswith(f'"{name}";r=0;t={refused.headers["retry-after"]}')
-            assert service.call(other, *requests[name]).status_code in (200, 201, 422)
-            with_another = service.call(service.issue_token(user.email), *requests[name]).status_code
-            assert with_another in ((429,) if name == "ticket" else (200, 201, 422))
-
-
 def test_the_ticket_limit_counts_created_tickets_and_replies(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

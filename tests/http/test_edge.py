@@ -2,6 +2,7 @@
 service.
 """
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text as sql_text
 
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
@@ -344,3 +346,56 @@ def test_the_changes_of_a_names_nameservers_in_a_day_are_limited(tmp_path: Path)
         limited = service.call(ada, "PUT", "/subdomains/shop.example.test/nameservers", body)
         refused(limited, 429, "rate_limited")
         assert 86_000 < int(limited.headers["retry-after"]) <= 86_400
+
+
+def test_rate_limits(tmp_path: Path) -> None:
+    limits = {
+        "rate_limits": True,
+        "rate_limit_read_per_minute": 2,
+        "rate_limit_ticket_per_minute": 1,
+        "rate_limit_failed_auth_per_minute": 2,
+        "trusted_proxies": "127.0.0.1",
+    }
+    with running_service(registry_address(tmp_path), **limits) as service:
+        ada = service.add_user()
+        first = service.call(ada, "GET", "/me")
+        assert first.headers["ratelimit-policy"] == '"read";q=2;w=60'
+        assert first.headers["ratelimit"].startswith('"read";r=1;t=')
+        assert service.call(ada, "GET", "/credits").status_code == 200
+        third = service.call(ada, "GET", "/me")
+        refused(third, 429, "rate_limited")
+        assert 1 <= int(third.headers["retry-after"]) <= 60
+        assert third.headers["ratelimit"].startswith('"read";r=0;t=')
+        # Another class and another token of the user are counted apart. A refused ticket is no ticket.
+        refused(service.call(ada, "POST", "/support/tickets", {}), 422, "validation_failed")
+        ticket = {"subject": "One", "message": "and no more"}
+        assert service.call(ada, "POST", "/support/tickets", ticket).status_code == 201
+        refused(service.call(ada, "POST", "/support/tickets", ticket), 429, "rate_limited")
+        assert service.call(service.issue_token(ada.email), "GET", "/me").status_code == 200
+        # Failed authentication is counted by address.
+        wrong = {"authorization": "Bearer nonsense", "x_forwarded_for": "203.0.113.1"}
+        for _ in range(2):
+            refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
+        blocked = service.call(None, "GET", "/me", **wrong)
+        refused(blocked, 429, "rate_limited")
+        assert "retry-after" in blocked.headers
+        wrong["x_forwarded_for"] = "203.0.113.1, 203.0.113.2"
+        refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
+
+
+def rename(service: RunningService, old: str, new: str) -> None:
+    change = sql_text(f"ALTER TABLE packages RENAME COLUMN {old} TO {new}")
+    service.write(lambda tx: tx.connection.execute(change))
+
+
+def test_an_internal_error_shows_no_details(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running_service(registry_address(tmp_path)) as service:
+        ada = service.add_user()
+        rename(service, "price", "canary_of_the_schema")
+        answer = service.call(ada, "GET", "/credits")
+        assert answer.status_code in (500, 503)
+        envelope = refused(answer, answer.status_code, answer.json()["error"])
+        assert "canary" not in json.dumps(envelope)
+        assert "packages" not in json.dumps(envelope)
+        rename(service, "canary_of_the_schema", "price")
+        assert service.call(ada, "GET", "/credits").status_code == 200
