@@ -552,6 +552,24 @@ def test_start_and_close() -> None:
     asyncio.run(story())
 
 
+def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
+    async def is_released() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            with pytest.raises(OSError, match="in use"):
+                await NameServer(reader_of(RECORDS)).start("127.0.0.1", port)
+            with socket.socket() as free:
+                try:
+                    free.bind(("127.0.0.1", port))
+                except OSError:  # still in use, or taken by another process meanwhile
+                    return False
+                return True
+
+    # Another process may take one port, but not five in a row.
+    assert any(asyncio.run(is_released()) for _ in range(5))
+
+
 # A resolver
 
 
