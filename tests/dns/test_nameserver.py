@@ -13,7 +13,7 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sublet.dns import nameserver, tcp_server
@@ -270,6 +270,7 @@ def query_wire(name: str = ZONE, rdtype: str = "SOA") -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(wire=st.binary(max_size=600))
+@example(wire=bytes(5000))  # longer than any query
 def test_random_bytes(wire: bytes) -> None:
     check_reply(wire, asyncio.run(_reply(wire)))
 
