@@ -13,7 +13,7 @@ import dns.message
 import dns.rcode
 import dns.rdatatype
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sublet.dns import nameserver, tcp_server
@@ -270,6 +270,7 @@ def query_wire(name: str = ZONE, rdtype: str = "SOA") -> bytes:
 
 @settings(max_examples=300, deadline=None)
 @given(wire=st.binary(max_size=600))
+@example(wire=bytes(5000))  # longer than any query
 def test_random_bytes(wire: bytes) -> None:
     check_reply(wire, asyncio.run(_reply(wire)))
 
@@ -550,6 +551,24 @@ def test_start_and_close() -> None:
         await again.close()
 
     asyncio.run(story())
+
+
+def test_a_port_in_use_for_udp_is_released_for_tcp() -> None:
+    async def is_released() -> bool:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            with pytest.raises(OSError, match="in use"):
+                await NameServer(reader_of(RECORDS)).start("127.0.0.1", port)
+            with socket.socket() as free:
+                try:
+                    free.bind(("127.0.0.1", port))
+                except OSError:  # still in use, or taken by another process meanwhile
+                    return False
+                return True
+
+    # Another process may take one port, but not five in a row.
+    assert any(asyncio.run(is_released()) for _ in range(5))
 
 
 # A resolver
