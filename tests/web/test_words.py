@@ -14,7 +14,7 @@ WORDS = re.compile(
 )
 NOT_ON_PAGES = re.compile(r"\btokens?\b|\bheader\b|`sublet |POST /auth/device")
 """Messages about tokens, headers, the device flow and commands reach programs or operators only."""
-OF_OTHERS = frozenset(
+OF_OTHERS = tuple(
     [
         "audit_members.py",
         "cli",
