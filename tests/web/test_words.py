@@ -14,28 +14,26 @@ WORDS = re.compile(
 )
 NOT_ON_PAGES = re.compile(r"\btokens?\b|\bheader\b|`sublet |POST /auth/device")
 """Messages about tokens, headers, the device flow and commands reach programs or operators only."""
-OF_OTHERS = tuple(
-    [
-        "audit_members.py",
-        "cli",
-        "config.py",
-        "db",
-        "doctor",
-        "errors.py",
-        "http",
-        "mail",
-        "metrics.py",
-        "migrations",
-        "platform_domains",
-        "primaries",
-        "processes",
-        "rdap",
-        "registry/copy.py",
-        "registry/copy_store.py",
-        "service",
-        "surfaces.py",
-        "updates",
-    ]
+OF_OTHERS = (
+    "audit_members.py",
+    "cli",
+    "config.py",
+    "db",
+    "doctor",
+    "errors.py",
+    "http",
+    "mail",
+    "metrics.py",
+    "migrations",
+    "platform_domains",
+    "primaries",
+    "processes",
+    "rdap",
+    "registry/copy.py",
+    "registry/copy_store.py",
+    "service",
+    "surfaces.py",
+    "updates",
 )
 """What operators, programs and logs read."""
 PAGES_ABOUT_PROGRAMS = {"reference.html.j2", "try_api.html.j2"}
