@@ -62,6 +62,28 @@ def test_help_fits_80_columns_and_explains_every_option(words: str, command: Any
             assert f"{name} {on_one_line(verb.help)}" in text
 
 
+def test_at_most_the_object_is_positional() -> None:
+    """An argument has the name of the command's noun, or is in this table."""
+    objects = {
+        **dict.fromkeys(("backup", "restore", "token revoke-leaked"), "FILE"),
+        **dict.fromkeys(("user add", "user invite"), "EMAIL"),
+        **dict.fromkeys(("token", "credits", "payment"), "USER"),
+        **dict.fromkeys(("token show", "token revoke", "credits refund", "audit", "mail", "package"), "ID"),
+        **dict.fromkeys(("label block", "label unblock", "label matches"), "PATTERN"),
+        **dict.fromkeys(("subdomain", "health", "ticket open", "package add"), "NAME"),
+        **dict.fromkeys(("zone", "label list"), "DOMAIN"),
+        "subdomain register": "FQDN",
+        "mail preview": "TEMPLATE",
+        "coupon": "CODE",
+    }
+    for words, command in commands():
+        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        noun = words.partition(" ")[0]
+        expected = objects.get(words, objects.get(noun, noun.upper()))
+        assert [each.metavar for each in arguments] in ([], [expected]), words
+        assert all(each.nargs == 1 for each in arguments), words
+
+
 FORMER = [
     ("credits grant", [ANNA, "5", "--reason", "r"], [ANNA, "--credits", "5", "--reason", "r"]),
     ("credits adjust", [ANNA, "-5"], [ANNA, "--credits", "-5"]),
@@ -89,6 +111,21 @@ def test_the_former_forms_do_the_same_and_warn(tmp_path: Path) -> None:
         assert without_chance(former.stdout) == without_chance(new.stdout)
         assert f" {command}` will be removed. Give --" in former.stderr
         assert len(former.stderr.splitlines()) == 1
+
+
+MIXED = [
+    ["credits", "grant", ANNA, "5", "--credits", "5", "--reason", "r"],
+    ["organization", "set-role", "Works", BOB, "--role", "viewer"],
+    ["organization", "set-role", "Works", BOB],
+    ["domain", "grant", "example.test", "Works", "Others"],
+    ["label", "unset", "example.test"],
+]
+
+
+@pytest.mark.parametrize("words", MIXED, ids=" ".join)
+def test_a_mixed_form_is_refused(words: list[str], tmp_path: Path) -> None:
+    result = invoke(words, small_registry(tmp_path).url)
+    assert (result.exit_code, result.stdout) == (2, "")
 
 
 def without_chance(text: str) -> str:
@@ -119,3 +156,34 @@ def test_a_negative_number_is_an_argument(
     if exit_code == 0:
         history = json.loads(invoke(["credits", "history", ANNA, "--json"], registry.url).stdout)
         assert history["payments"][0]["credits"] == -5
+
+
+@pytest.mark.parametrize(
+    "words", [["credits", "adjust", ANNA, "--credits", "5", "--resaon", "r"], ["user", "list", "-x"]]
+)
+def test_an_unknown_option_is_named(words: list[str], tmp_path: Path) -> None:
+    result = invoke(words, small_registry(tmp_path).url)
+    assert result.exit_code == 2
+    assert f"No such option: {words[-2] if '--resaon' in words else words[-1]}" in result.stderr
+
+
+SENTENCES = [
+    (["credits", "grant", ANNA, "--credits", "1", "--reason", "one"], "+1 credit."),
+    (["credits", "grant", ANNA, "--credits", "2", "--reason", "two"], "+2 credits."),
+    (
+        ["domain", "offer", "example.test", "--mode", "plus", "--price", "1", "--period-days", "1"],
+        "1 credit, ",
+    ),
+    (["package", "add", "Mini", "--credits", "1", "--price", "1.00", "--currency", "EUR"], ": 1 credit for"),
+    (["user", "suspend", ANNA, "--with-names"], "with 2 names."),
+    (["user", "suspend", BOB, "--with-names"], "with 1 name."),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), SENTENCES, ids=lambda each: str(each)[:40])
+def test_messages_use_singular_and_plural(words: list[str], sentence: str, tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    registry.register(2, "gamma.example.test", "free")
+    result = invoke(words, registry.url)
+    assert (result.exit_code, sentence in result.stdout) == (0, True), result.output
+    assert not re.search(r"\b1 (names|credits|days)\b", result.stdout)

@@ -73,3 +73,17 @@ def test_payment_list_has_only_payments(registry: Registry) -> None:
     assert (payments[0]["credits"], payments[0]["amount"], payments[0]["currency"]) == (5, "1.50", "EUR")
     assert run(registry, "payment", "list", "--user", BOB) == payments[1:2]
     assert run(registry, "payment", "list", "--limit", "1") == payments[:1]
+
+
+def test_label_matches_takes_the_pattern_as_an_argument(registry: Registry) -> None:
+    found = run(registry, "label", "matches", "*alph*")
+    assert [each["fqdn"] for each in found] == ["alpha.example.test"]
+    assert run(registry, "label", "matches") == []
+    environment = {"SUBLET_DATABASE_URL": registry.url}
+    old = CliRunner().invoke(app, ["label", "matches", "--pattern", "*alph*", "--json"], env=environment)
+    assert (old.exit_code, json.loads(old.stdout)) == (0, found)
+    assert "sublet label matches PATTERN" in old.stderr
+    both = CliRunner().invoke(app, ["label", "matches", "a", "--pattern", "a"], env=environment)
+    assert both.exit_code == 1
+    assert "Give it once" in both.stderr
+    assert "--pattern" not in CliRunner().invoke(app, ["label", "matches", "--help"]).stdout

@@ -462,7 +462,7 @@ def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     sentences = terraform.refused()
     assert "www.example.test can't be registered: it is taken, reserved, or not free again yet" in sentences
     assert "Import it: terraform import sublet_subdomain.NAME old.example.test" in sentences
-    assert "data.sublet_platform_domains lists the platform domains that you can use" in sentences
+    assert "Choose one from the list of platform domains" in sentences
     assert "There is no platform domain example.org" in sentences
     assert "more new free names than the 4 that are left of 5" in sentences
     assert "cost more than the balance of 25 credits" in sentences

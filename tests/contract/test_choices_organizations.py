@@ -8,11 +8,17 @@ from typing import Any
 import httpx
 import pytest
 
+from sublet.accounts.users import add_user
+from sublet.db import Tx
+from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.operations.client import COOKIE
+from support.answer_times import compare_times
 from support.browsers import signed_in
 from support.console_client import newest_mail
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
+from support.registry import OPERATOR
+from support.repetitions import share
 from support.running_service import Registrant, RunningService
 
 ORGANIZATION = ["id", "name", "slug", "role", "created_at"]
@@ -214,3 +220,27 @@ def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_o
     service.call(ada, "DELETE", f"/organizations/{chosen}/members/{bob.id}", {})
     refusal = browser.call("GET", "/credits", sublet_organization=chosen)
     assert refused(refusal) == (404, "organization_not_found")
+
+
+TRIES = share(50, whole=200)
+
+
+def test_invitations_do_not_reveal_whether_an_address_has_an_account(service: RunningService) -> None:
+    def add_users(tx: Tx) -> None:
+        for number in range(0, TRIES, INVITATIONS_TO_ADDRESS.most):
+            add_user(tx, OPERATOR, f"known{number}@example.org", "Known")
+
+    service.write(add_users)
+    owners = [new_user(service) for _ in range(-(-2 * TRIES // INVITATIONS_OF_ORGANIZATION.most))]
+    paths = [f"/organizations/{create(service, each)['id']}/invitations" for each in owners]
+
+    def ask(kind: str, number: int) -> httpx.Response:
+        turn = 2 * number // INVITATIONS_OF_ORGANIZATION.most
+        email = f"{kind}{number - number % INVITATIONS_TO_ADDRESS.most}@example.org"
+        return service.call(owners[turn], "POST", paths[turn], {"email": email, "role": "viewer"})
+
+    seen = set()
+    for answer in compare_times(ask, TRIES):
+        invitation = answer.json()["invitation"]
+        seen.add((answer.status_code, tuple(invitation), invitation["role"], str(sorted(answer.headers))))
+    assert len(seen) == 1

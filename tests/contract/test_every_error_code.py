@@ -221,8 +221,7 @@ def test_an_internal_error_shows_no_details(furnished: RunningService) -> None:
         answer = send()
     assert not re.search(r"secret-detail|Traceback|\.py|sqlite|fromisoformat|ValueError", answer.text)
     assert (
-        answer.json()["message"]
-        == "An internal error occurred. Report it to the operator with the request id "
+        answer.json()["message"] == "An internal error occurred. Report it to the operator with the id "
         f"{answer.json()['request_id']}."
     )
 

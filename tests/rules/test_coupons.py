@@ -68,9 +68,9 @@ PROBLEMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("coupon_invalid", "no longer", {"valid_until": NOW}, {}),
     ("coupon_invalid", "used up", {"max_uses": 3, "uses": 3}, {}),
     ("coupon_invalid", "as often", {"max_uses_per_user": 2}, {"uses_by_user": 2}),
-    ("coupon_not_applicable", "another operation", {"action": "renew"}, {}),
+    ("coupon_not_applicable", "another purpose", {"action": "renew"}, {}),
     ("coupon_not_applicable", "another platform domain", {"platform_domain_id": 8}, {}),
-    ("coupon_not_applicable", "mode premium", {"registration_mode": "premium"}, {}),
+    ("coupon_not_applicable", "registered as premium", {"registration_mode": "premium"}, {}),
     ("coupon_not_applicable", "is free", {}, {"list_price": 0}),
 ]
 

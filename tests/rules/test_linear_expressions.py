@@ -66,7 +66,6 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
     r"[^\s@:/]+@[^\s@:/]+": ("ada@example.net",),
-    r"\b(?:GET|POST|PUT|PATCH|DELETE) (/[^\s<]*[a-z0-9])": ("GET /a", "see POST /support/tickets."),
 }
 
 

@@ -176,7 +176,7 @@ def test_records_of_hosts_need_a_host_name(type_name: str, owner: str) -> None:
 @pytest.mark.parametrize(
     ("type_name", "says"),
     [
-        ("NS", "PUT /subdomains/blog.example.test/nameservers"),
+        ("NS", "Set nameservers instead"),
         ("SOA", "part of the platform domain's zone"),
         ("DNAME", "CNAME"),
         ("SPF", "TXT"),

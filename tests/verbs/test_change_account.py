@@ -38,7 +38,7 @@ def test_name_and_reminders_change_at_once(registry: Registry) -> None:
 def test_a_new_address_changes_after_its_code(registry: Registry) -> None:
     actor = session_actor(sign_in(registry))
     change(registry, actor, email="Anna@Example.org")
-    assert f"address to {NEW} was requested" in texts_to(registry, ANN)[-1]
+    assert f"address is to change to {NEW}" in texts_to(registry, ANN)[-1]
     assert "Ann" not in texts_to(registry, NEW)[-1], "it may be a stranger's address"
     code = newest_code(registry, NEW)
     assert registry.read(find_user_by_email, NEW) is None

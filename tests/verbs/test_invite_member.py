@@ -67,6 +67,13 @@ def test_an_unknown_address_gets_an_account(registry: Registry) -> None:
     assert registry.read(find_mentions, done_away.identities) == {}
 
 
+def test_the_answer_does_not_reveal_whether_an_address_has_an_account(registry: Registry) -> None:
+    organization_id = share(registry)
+    known, unknown = invite(registry, organization_id), invite(registry, organization_id, EVE)
+    differing = {name for name in MailedCode.__slots__ if getattr(known, name) != getattr(unknown, name)}
+    assert differing == {"id", "email", "code_digest", "link_digest"}
+
+
 def test_a_code_ends(registry: Registry) -> None:
     """A newer invitation, a revocation, a week, or the sender's leaving ends a code."""
     organization_id = share(registry, ben="owner")

@@ -42,7 +42,7 @@ def test_entries_are_checked_without_a_limit_and_nameservers_with_one(browser: C
     shown = browser.submit(page, PATH, **valid)
     assert "This changes" in shown.text
     assert "These entries are well-formed. The nameservers are not asked now." in shown.text
-    assert "You had nameservers asked more than 1 times in a minute. Wait" in shown.text
+    assert "You had nameservers asked more than 1 times in a minute. Try again" in shown.text
     answer = browser.post("/delegation-check", page.form(PATH).fields | {"nameservers": GARBAGE})
     assert len(answer.response.json()["errors"]["nameservers"]) == 1
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from sublet.mail import mailer as mailer_module
 from sublet.mail import smtp, store
 from sublet.mail.letter import Message
 from sublet.mail.mailer import Mailer
-from sublet.mail.model import Mail
+from sublet.mail.model import LEASE, Mail
 from sublet.mail.outbox import enqueue
 from sublet.mail.smtp import LogTransport, SmtpTransport
 from sublet.primaries.zone_notices import notify_of_zone_problem
@@ -129,6 +130,15 @@ def test_the_operators_notices_arrive_as_one_mail(registry: Registry) -> None:
     assert "evil.example" not in text
 
 
+def test_a_non_ascii_address_needs_a_server_with_smtputf8(registry: Registry) -> None:
+    mailbox = Mailbox()
+    put(registry, "a", recipient="ädä@example.org")
+    with smtp_server(mailbox) as port:
+        send(registry, mailer_to(registry, port))
+    assert mailbox.recipients() == ["ädä@example.org"], mails(registry)["a"].error
+    assert mailbox.messages()[0]["To"] == "ädä@example.org"
+
+
 def test_starttls_and_password(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = make_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -156,6 +166,16 @@ def test_starttls_and_password(registry: Registry, tmp_path: Path, monkeypatch: 
         mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "missing")})
 
 
+def test_implicit_tls(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox, certificate=certificate, tls=True) as port:
+        send(registry, mailer_to(registry, port, smtp_host="localhost", smtp_security="tls"))
+    assert mailbox.recipients() == ["ann@example.org"]
+
+
 @pytest.mark.parametrize("trusted", ["unknown authority", "another host"])
 def test_an_invalid_certificate_is_refused(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str
@@ -172,6 +192,15 @@ def test_an_invalid_certificate_is_refused(
     assert found.state == "waiting"
     assert found.error is not None
     assert "its certificate is invalid" in found.error
+
+
+def test_nothing_is_sent_without_starttls(registry: Registry) -> None:
+    mailbox = Mailbox()
+    put(registry, "a")
+    with smtp_server(mailbox) as port:
+        send(registry, mailer_to(registry, port, smtp_security="starttls"))
+    assert mailbox.taken == []
+    assert states(registry) == {"a": "waiting"}
 
 
 def test_a_rejected_mail_does_not_delay_other_mails(registry: Registry) -> None:
@@ -257,6 +286,14 @@ def silent_server() -> Iterator[tuple[int, list[bytes]]]:
         assert not thread.is_alive()
 
 
+def test_a_server_that_stops_answering_times_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smtp, "SENDING_MAX_SECONDS", 0.2)
+    put(registry, "a")
+    with silent_server() as (port, _):
+        send(registry, mailer_to(registry, port))
+    assert mails(registry)["a"].error == "The mail server took too long."
+
+
 def test_a_server_without_a_greeting_times_out_and_gets_one_connection_at_a_time(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +312,11 @@ def test_a_server_without_a_greeting_times_out_and_gets_one_connection_at_a_time
         first.close()
     told = f"The mail server 127.0.0.1:{port} can't be used: connecting took too long."
     assert {each.error for each in mails(registry).values()} == {told}
+
+
+def test_the_timeouts_of_a_mail_are_shorter_than_its_claim() -> None:
+    longest = smtp.CONNECTING_MAX_SECONDS + smtp.SENDING_MAX_SECONDS + mailer_module.FINISH_SECONDS
+    assert longest < LEASE.total_seconds()
 
 
 @contextmanager
@@ -360,6 +402,38 @@ def test_a_stopping_mailer_does_not_wait_for_a_silent_server(
     assert (found.state, found.attempts) == ("waiting", 1)
 
 
+def test_a_mailer_stopped_without_a_free_thread_leaves_no_connection(registry: Registry) -> None:
+    """A thread sends QUIT.
+
+    Here it gets a thread only after the mailer ended, because the only thread waits for the test.
+    """
+    mailbox, go_on = Mailbox(), threading.Event()
+    put(registry, "a")
+
+    async def run(port: int) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        transport = mailer_to(registry, port)._transport
+        assert isinstance(transport, SmtpTransport)
+        (mail,) = await registry.db.read(all_mails)
+        await transport.send(mail)
+        client = transport._client
+        assert client is not None
+        occupied = asyncio.create_task(asyncio.to_thread(go_on.wait, 10))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(transport.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await occupied
+        assert client.sock is None
+
+    with smtp_server(mailbox) as port:
+        asyncio.run(run(port))  # not in the registry's event loop, whose threads other tests need
+
+
 def test_the_log_has_neither_address_nor_text(registry: Registry) -> None:
     put(registry, "ticket:1:message:2", text="A secret", subject="Re: [T-000001] Hello")
     mailer = Mailer(registry.db, LogTransport())
@@ -403,12 +477,3 @@ def test_a_change_wakes_the_mailer(registry: Registry) -> None:
     with smtp_server(mailbox) as port:
         registry.run(run(port))
     assert states(registry) == {"a": "sent"}
-
-
-def test_nothing_is_sent_without_starttls(registry: Registry) -> None:
-    mailbox = Mailbox()
-    put(registry, "a")
-    with smtp_server(mailbox) as port:
-        send(registry, mailer_to(registry, port, smtp_security="starttls"))
-    assert mailbox.taken == []
-    assert states(registry) == {"a": "waiting"}

@@ -1,8 +1,5 @@
-"""What the model reads if a tool fails: sentences that name tools and parameters, not requests of the API or
-the library that validates.
-"""
+"""What the model reads if a tool fails: sentences about parameters, not of the library that validates."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -12,49 +9,7 @@ from pydantic import ValidationError
 
 from sublet_client import ApiError
 
-TOOLS = {
-    "GET /credits": "account",
-    "GET /me": "account",
-    "GET /usage/free-subdomains": "account",
-    "GET /platform-domains": "platform_domains",
-    "GET /availability": "quote",
-    "GET /subdomains": "list_names",
-    "POST /subdomains": "register_name",
-    "GET /subdomains/*": "get_name",
-    "DELETE /subdomains/*": "trash_name",
-    "GET /subdomains/*/auto-renew": "get_name",
-    "PUT /subdomains/*/auto-renew": "set_auto_renew",
-    "GET /subdomains/*/health": "get_name",
-    "PUT /subdomains/*/nameservers": "set_delegation",
-    "GET /subdomains/*/records": "list_records",
-    "PUT /subdomains/*/records": "remove_record",
-    "POST /subdomains/*/renew": "renew_name",
-    "POST /subdomains/*/restore": "restore_name",
-    "GET /subdomains/*/timeline": "get_name",
-    "GET /support/tickets": "list_tickets",
-    "POST /support/tickets": "open_ticket",
-    "GET /support/tickets/*": "get_ticket",
-    "POST /support/tickets/*/reply": "reply_to_ticket",
-}
-"""The tool for a request that a sentence of the API advises."""
-_ELSEWHERE = "the console of the registry"
-_REQUEST = re.compile(r"(?:\b([Ss])end )?\b(GET|POST|PUT|PATCH|DELETE) (/[\w{}./…-]*[\w}])")
 _KINDS = {"string": "a text", "integer": "a whole number", "boolean": "true or false"}
-
-
-def name_tools(sentence: str) -> str:
-    """Return a sentence of the API with tools instead of requests. What no tool does is in the console."""
-
-    def named(found: re.Match[str]) -> str:
-        send, method, path = found.groups()
-        parts = path.split("/")
-        place = 3 if parts[1] == "support" else 2
-        request = "/".join("*" if index == place else each for index, each in enumerate(parts))
-        tool = TOOLS.get(f"{method} {request}")
-        verb = {None: "", "S": "Call " if tool else "Use ", "s": "call " if tool else "use "}[send]
-        return verb + (f"`{tool}`" if tool else _ELSEWHERE)
-
-    return _REQUEST.sub(named, sentence)
 
 
 def sentences_of(refusal: ApiError) -> str:
@@ -70,7 +25,7 @@ def sentences_of(refusal: ApiError) -> str:
         f"{refusal.message} ({refusal.code})",
         *(f"{each.field}: {each.message}" for each in refusal.errors),
     ]
-    return name_tools("\n".join(lines))
+    return "\n".join(lines)
 
 
 class ToolServer(MCPServer[None]):

@@ -21,7 +21,7 @@ from sublet_client.spelling import (
     parse_name,
     parse_record_type,
 )
-from sublet_mcp.refusals import ToolServer, name_tools, sentences_of
+from sublet_mcp.refusals import ToolServer, sentences_of
 
 INSTRUCTIONS = """Names under the platform domains of a registry. Nothing is paid unless you give max_credits.
 Before that, ask for the price with `quote`, tell the user, and give exactly what the user allows."""
@@ -422,11 +422,8 @@ def _delegation(
 
 
 def _plain(result: msgspec.Struct) -> Answer:
-    """Return a result of the client as JSON has it. Its warnings name tools."""
+    """Return a result of the client as JSON has it."""
     answer: Answer = msgspec.to_builtins(result)
-    if isinstance(answer.get("provisioning"), dict):
-        warnings = answer["provisioning"].get("warnings", ())
-        answer["provisioning"]["warnings"] = [name_tools(each) for each in warnings]
     return answer
 
 

@@ -32,16 +32,6 @@ SENTENCES = {
     "records_exist": "The name has records, so it can't have nameservers. Remove its sublet_records first.",
 }
 """What is wrong, by the code, if the sentence of the API is about requests."""
-KINDS = {
-    "organizations": "data.sublet_organizations",
-    "platform-domains": "data.sublet_platform_domains",
-    "tokens": "sublet_token",
-    "transfers": "sublet_transfer",
-}
-"""What this provider has for the endpoints that messages of the API advise."""
-_ENDPOINT = re.compile(
-    r"(?:GET|POST|PATCH|DELETE) /(organizations|platform-domains|tokens|transfers)\b(?:/(\d+))?"
-)
 
 
 class Reporting:
@@ -73,12 +63,7 @@ class Reporting:
 
     def _add(self, sentence: str, trailer: str, attribute: str) -> None:
         path = [attribute] if attribute in self._attributes else None
-        self._diagnostics.add_error(_ENDPOINT.sub(_kind, sentence), trailer, path=path)
-
-
-def _kind(endpoint: re.Match[str]) -> str:
-    """Return the resource or data source for an endpoint, with the id of its object."""
-    return KINDS[endpoint[1]] + (f" (id {endpoint[2]})" if endpoint[2] else "")
+        self._diagnostics.add_error(sentence, trailer, path=path)
 
 
 def _attribute_of(field: str) -> str:
