@@ -20,12 +20,43 @@ DS_384 = f"2371 13 4 {LONG}"
 DNSKEY = f"257 3 13 {KEY}"
 
 NAMESERVERS = {
+    "cloudflare-cards": (
+        "Type\tValue\nNS\tabby.ns.cloudflare.com\nNS\tclark.ns.cloudflare.com",
+        ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
+    ),
     "cloudflare-mail": (
         (
             "Log in to your registrar account. Replace your nameservers with Cloudflare's:\n"
             "  1. abby.ns.cloudflare.com\n  2. clark.ns.cloudflare.com\nSave your changes."
         ),
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
+    ),
+    "cloudflare-buttons": (
+        "abby.ns.cloudflare.com\nClick to copy\nclark.ns.cloudflare.com\nClick to copy",
+        ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
+    ),
+    "route53-console": (
+        (
+            "Name "
+            "servers\nns-2048.awsdns-64.com\nns-2049.awsdns-65.net\nns-2050.awsdns-66.org\nns-2051.awsdns-67.co.uk"
+        ),
+        [
+            "ns-2048.awsdns-64.com",
+            "ns-2049.awsdns-65.net",
+            "ns-2050.awsdns-66.org",
+            "ns-2051.awsdns-67.co.uk",
+        ],
+    ),
+    "route53-record": (
+        f"{FQDN}\tNS\tSimple\t-\tNo\nns-2048.awsdns-64.com.\nns-2049.awsdns-65.net.\n172800",
+        ["ns-2048.awsdns-64.com", "ns-2049.awsdns-65.net"],
+    ),
+    "route53-cli": (
+        (
+            '{\n  "DelegationSet": {\n    "NameServers": [\n      "ns-2048.awsdns-64.com",\n      '
+            '"ns-2049.awsdns-65.net"\n    ]\n  }\n}'
+        ),
+        ["ns-2048.awsdns-64.com", "ns-2049.awsdns-65.net"],
     ),
     "google-yaml": (
         (
@@ -34,9 +65,56 @@ NAMESERVERS = {
         ),
         ["ns-cloud-a1.googledomains.com", "ns-cloud-a2.googledomains.com"],
     ),
+    "google-table": (
+        (
+            f"NAME               TYPE  TTL    DATA\n{FQDN}.  NS    21600  "
+            "ns-cloud-a1.googledomains.com.,ns-cloud-a2.googledomains.com.\n"
+            f"{FQDN}.  SOA   21600  ns-cloud-a1.googledomains.com. cloud-dns-hostmaster.google.com. 1 "
+            "21600 3600 259200 300"
+        ),
+        ["ns-cloud-a1.googledomains.com", "ns-cloud-a2.googledomains.com"],
+    ),
+    "azure-portal": (
+        (
+            "Name server 1\nns1-01.azure-dns.com.\nName server 2\nns2-01.azure-dns.net.\nName server "
+            "3\nns3-01.azure-dns.org."
+        ),
+        ["ns1-01.azure-dns.com", "ns2-01.azure-dns.net", "ns3-01.azure-dns.org"],
+    ),
+    "azure-cli": (
+        '[\n  "ns1-01.azure-dns.com.",\n  "ns2-01.azure-dns.net."\n]',
+        ["ns1-01.azure-dns.com", "ns2-01.azure-dns.net"],
+    ),
+    "digitalocean-table": (
+        (
+            f"Type\tHostname\tValue\tTTL (seconds)\nNS\t{FQDN}\tdirects to ns1.digitalocean.com.\t1800\n"
+            f"NS\t{FQDN}\tdirects to ns2.digitalocean.com.\t1800"
+        ),
+        ["ns1.digitalocean.com", "ns2.digitalocean.com"],
+    ),
     "digitalocean-sentence": (
         "Point your name servers to ns1.digitalocean.com, ns2.digitalocean.com, and ns3.digitalocean.com.",
         ["ns1.digitalocean.com", "ns2.digitalocean.com", "ns3.digitalocean.com"],
+    ),
+    "hetzner-console": (
+        (
+            "Name server\thelium.ns.hetzner.de.\nName server\thydrogen.ns.hetzner.com.\nName "
+            "server\toxygen.ns.hetzner.com."
+        ),
+        ["helium.ns.hetzner.de", "hydrogen.ns.hetzner.com", "oxygen.ns.hetzner.com"],
+    ),
+    "hetzner-records": (
+        "@\tNS\thelium.ns.hetzner.de.\t86400\n@\tNS\thydrogen.ns.hetzner.com.\t86400",
+        ["helium.ns.hetzner.de", "hydrogen.ns.hetzner.com"],
+    ),
+    "desec": ("ns1.desec.io\nns2.desec.org", ["ns1.desec.io", "ns2.desec.org"]),
+    "desec-steps": (
+        "Nameservers:\n• ns1.desec.io\n• ns2.desec.org\nCopied to clipboard",
+        ["ns1.desec.io", "ns2.desec.org"],
+    ),
+    "ovh": (
+        "DNS server\tAssociated IP\tStatus\ndns104.ovh.net\t-\tEnabled\nns104.ovh.net\t-\tEnabled",
+        ["dns104.ovh.net", "ns104.ovh.net"],
     ),
     "ovh-zone": (
         (
@@ -50,9 +128,67 @@ NAMESERVERS = {
         "Nameserver 1: ns-10-a.gandi.net\nNameserver 2: ns-11-b.gandi.net\nNameserver 3: ns-12-c.gandi.net",
         ["ns-10-a.gandi.net", "ns-11-b.gandi.net", "ns-12-c.gandi.net"],
     ),
+    "gandi-zone": (
+        (
+            "@ 10800 IN SOA ns1.gandi.net. hostmaster.gandi.net. 1 10800 3600 604800 10800\n@ 10800 IN NS "
+            "ns-10-a.gandi.net.\n"
+            "@ 10800 IN NS ns-11-b.gandi.net.\nlab 10800 IN NS ns.lab.example."
+        ),
+        ["ns-10-a.gandi.net", "ns-11-b.gandi.net"],
+    ),
+    "netlify": (
+        "dns1.p01.nsone.net\ndns2.p01.nsone.net\ndns3.p01.nsone.net\ndns4.p01.nsone.net",
+        ["dns1.p01.nsone.net", "dns2.p01.nsone.net", "dns3.p01.nsone.net", "dns4.p01.nsone.net"],
+    ),
+    "vercel": (
+        (
+            "Nameservers   Intended Nameservers     Current Nameservers\nns1.vercel-dns.com    "
+            "✘\nns2.vercel-dns.com    ✘"
+        ),
+        ["ns1.vercel-dns.com", "ns2.vercel-dns.com"],
+    ),
+    "linode": (
+        "NS Record\nName Server\tSubdomain\tTTL\nns1.linode.com\t"
+        + FQDN
+        + "\tDefault\nns2.linode.com\t"
+        + FQDN
+        + "\tDefault",
+        ["ns1.linode.com", "ns2.linode.com"],
+    ),
+    "dnsimple": (
+        "NS\t@\tns1.dnsimple.com\t1h\nNS\t@\tns2.dnsimple-edge.net\t1h",
+        ["ns1.dnsimple.com", "ns2.dnsimple-edge.net"],
+    ),
+    "hurricane": (
+        "1. ns1.he.net\n2. ns2.he.net\n3. ns3.he.net",
+        ["ns1.he.net", "ns2.he.net", "ns3.he.net"],
+    ),
+    "porkbun": (
+        "curitiba.ns.porkbun.com;fortaleza.ns.porkbun.com;maceio.ns.porkbun.com",
+        ["curitiba.ns.porkbun.com", "fortaleza.ns.porkbun.com", "maceio.ns.porkbun.com"],
+    ),
+    "namecheap": (
+        "Custom DNS\ndns1.registrar-servers.com\ndns2.registrar-servers.com\nADD NAMESERVER",
+        ["dns1.registrar-servers.com", "dns2.registrar-servers.com"],
+    ),
+    "bunny": (
+        "Nameserver 1\nkiki.bunny.net\nCopy\nNameserver 2\ncoco.bunny.net\nCopy",
+        ["kiki.bunny.net", "coco.bunny.net"],
+    ),
+    "cloudns": (
+        f"{FQDN}\tNS\tpns41.cloudns.net\t3600\n{FQDN}\tNS\tpns42.cloudns.net\t3600",
+        ["pns41.cloudns.net", "pns42.cloudns.net"],
+    ),
     "godaddy-addresses": (
         "ns01.domaincontrol.com (97.74.100.1)\nns02.domaincontrol.com (173.201.68.1)",
         ["ns01.domaincontrol.com", "ns02.domaincontrol.com"],
+    ),
+    "whois": (
+        (
+            f"Domain Name: {FQDN}\nName Server: NS1.PROVIDER.EXAMPLE\nName Server: "
+            "NS2.PROVIDER.EXAMPLE\nDNSSEC: unsigned"
+        ),
+        ["ns1.provider.example", "ns2.provider.example"],
     ),
     "dig": (
         (
@@ -62,6 +198,14 @@ NAMESERVERS = {
             "SECTION:\nns1.provider.example. 3600 IN A 198.51.100.1\n"
             ";; Query time: 12 msec"
         ),
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
+    "dig-short": (
+        "ns1.provider.example.\nns2.provider.example.\n",
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
+    "host": (
+        f"{FQDN} name server ns1.provider.example.\n{FQDN} name server ns2.provider.example.",
         ["ns1.provider.example", "ns2.provider.example"],
     ),
     "nslookup": (
@@ -87,7 +231,6 @@ NAMESERVERS = {
     "own-hosts": (f"ns1.{FQDN} 8.8.8.8\nns2.{FQDN} 8.8.4.4", [f"ns1.{FQDN}", f"ns2.{FQDN}"]),
 }
 DS_RECORDS = {
-    "gandi-key": (f"Flags: 257 (KSK)\nAlgorithm: 13 (ECDSAP256SHA256)\nPublic key: {KEY}", [DNSKEY]),
     "cloudflare": (
         (
             f"DS Record\n{FQDN}. 3600 IN DS {DS}\nClick to copy\nDigest\n{DIGEST}\nClick to copy\nDigest "
@@ -104,9 +247,27 @@ DS_RECORDS = {
         ),
         [DS],
     ),
+    "route53-cli": (f'"DSRecord": "2371 13 2 {DIGEST}",\n"KeyTag": 2371,', [DS]),
+    "google-yaml": (
+        f"algorithm: ecdsap256sha256\nkeyTag: 2371\ndigests:\n- type: sha256\ndsRecord: 2371 13 2 {DIGEST}",
+        [DS],
+    ),
+    "desec-json": (f'"ds": [\n  "2371 13 2 {DIGEST}",\n  "2371 13 4 {LONG}"\n]', [DS, DS_384]),
+    "desec-format": (
+        f"DS Format\n2371 13 2 {DIGEST}\n2371 13 4 {LONG}\nDNSKEY Format\n257 3 13 {KEY}",
+        [DS, DS_384, DNSKEY],
+    ),
     "hetzner-labels": (
         f"Key tag: 2371\nAlgorithm: 13 (ECDSAP256SHA256)\nDigest type: 2 (SHA-256)\nDigest: {DIGEST.lower()}",
         [DS.replace(DIGEST, DIGEST.lower())],
+    ),
+    "dnsimple": (f"Key Tag\n2371\nAlgorithm\n13\nDigest Type\n2\nDigest\n{DIGEST}", [DS]),
+    "dnsimple-two": (
+        (
+            f"Key Tag: 2371\nAlgorithm: 13\nDigest Type: 2\nDigest: {DIGEST}\nKey Tag: 2371\nAlgorithm: "
+            f"13\nDigest Type: 4\nDigest: {LONG}"
+        ),
+        [DS, DS_384],
     ),
     "porkbun-table": (
         (
@@ -115,7 +276,18 @@ DS_RECORDS = {
         ),
         [DS],
     ),
+    "namecheap-table": (
+        (
+            "Key Tag    Algorithm             Digest Type   Digest\n2371       13 ECDSA/SHA-256      2 "
+            f"SHA-256     {DIGEST}"
+        ),
+        [DS],
+    ),
     "pipes": (f"| 2371 | ECDSAP256SHA256 | SHA-256 | {DIGEST} |", [DS]),
+    "dashes": (f"2371 13 - ECDSA Curve P-256 with SHA-256 2 - SHA-256 {DIGEST}", [DS]),
+    "split": (f"{FQDN}. IN DS 2371 13 2 {DIGEST[:56]} {DIGEST[56:]}", [DS]),
+    "gandi-key": (f"Flags: 257 (KSK)\nAlgorithm: 13 (ECDSAP256SHA256)\nPublic key: {KEY}", [DNSKEY]),
+    "ovh-key": (f"Key Tag\tFlag\tAlgorithm\nFlags\n257\nAlgorithm\n13\nPublic key\n{KEY}", [DNSKEY]),
     "powerdns": (
         (
             "ID = 1 (CSK), flags = 257, tag = 2371, algo = 13, bits = 256\t  Active\t Published  ( "
@@ -126,6 +298,11 @@ DS_RECORDS = {
         ),
         [DNSKEY, DS, DS_384],
     ),
+    "knot-keymgr": (
+        f"{FQDN}. DS 2371 13 2 {DIGEST.lower()}\n{FQDN}. DS 2371 13 4 {LONG.lower()}",
+        [DS.lower(), DS_384.lower()],
+    ),
+    "dnssec-dsfromkey": (f"{FQDN}. IN DS 2371 13 2 {DIGEST}", [DS]),
     "dig-dnskey": (
         (
             f"; <<>> DiG 9.20.1 <<>> DNSKEY {FQDN} +multiline\n{FQDN}. 3600 IN DNSKEY 256 3 13 (\n  "
@@ -133,6 +310,17 @@ DS_RECORDS = {
             f"  ) ; ZSK; alg = ECDSAP256SHA256 ; key id = 1\n{FQDN}. 3600 IN DNSKEY 257 3 13 (\n  "
             f"{KEY[:40]}\n  {KEY[40:]}\n"
             "  ) ; KSK; alg = ECDSAP256SHA256 ; key id = 2371"
+        ),
+        [DNSKEY],
+    ),
+    "dig-cds": (
+        f"{FQDN}. 3600 IN CDS {DS}\n{FQDN}. 3600 IN RRSIG CDS 13 3 3600 20261201 20261101 2371 {FQDN}. {KEY}",
+        [DS],
+    ),
+    "zone-file": (
+        (
+            f"@ IN NS ns1.provider.example.\n@ IN DNSKEY 257 3 13 {KEY}\n@ IN DNSKEY 256 3 13 "
+            f"{KEY}\nsub.{FQDN}. IN DS {DS}\nwww IN A 8.8.4.4"
         ),
         [DNSKEY],
     ),
@@ -159,6 +347,10 @@ def test_ds_records(paste: str) -> None:
         FQDN, ["ns1.provider.example"], (), found.values, nameservers_min=1, nameservers_max=13
     )
     assert (errors, len(delegation.ds_records) > 0) == ((), True)
+
+
+def test_there_are_sixty_pastes() -> None:
+    assert len(NAMESERVERS) + len(DS_RECORDS) >= 60
 
 
 def test_ignored_lines_are_named_once() -> None:
