@@ -1,4 +1,4 @@
-"""How often something may be done: the table of all limits that are not settings.
+"""How often, and how many times at once, something may be done: the limits that are not settings.
 
 The limits of requests in a minute are settings, `rate_limit_*` in config.py; `operations/rate_limiter.py`
 counts them. A verb counts against its limit in its own transaction, by the rows that it stored. The name
@@ -20,7 +20,7 @@ class Limit(NamedTuple):
     within: timedelta
 
     def since(self, now: datetime) -> datetime:
-        """Return the begin of the period that ends now."""
+        """Return the start of the period that ends now."""
         return now - self.within
 
     def refusal(self, sentence: str) -> RateLimited:
@@ -35,6 +35,7 @@ SIGN_IN_MAILS_TO_ADDRESS = Limit(20, HOUR)
 requests don't keep a person from signing in.
 """
 CODES_OF_NETWORK_TO_ADDRESS = Limit(5, HOUR)
+"""Codes to sign up or in, at the request of one network."""
 CODES_TO_ADDRESS = Limit(1, MINUTE)
 
 # Accounts.
@@ -45,7 +46,7 @@ SIGN_IN_CODES_OF_NETWORK = Limit(30, HOUR)
 PROGRAMS_OF_NETWORK = Limit(30, HOUR)
 """Programs that ask for a token."""
 WRONG_CODES = Limit(20, DAY)
-"""Wrong codes for one address, after which only links work until the next day."""
+"""Wrong codes for one address, or of one user for a new address. Then no code works for a day."""
 ADDRESS_CODES_OF_USER = Limit(5, HOUR)
 """Codes for a new address of the account."""
 
@@ -64,7 +65,7 @@ QUERYING_REQUESTS_MAX = 32
 zone.
 """
 QUERYING_REQUESTS_PER_USER_MAX = 4
-"""The same of one user, so that a script doesn't keep other users out."""
+"""Such requests of one user, so that a script doesn't keep other users out."""
 RESPONSES_PER_SECOND = 50
 """Equal full responses over UDP to a network: an IPv4 network of 24 bits, or an IPv6 network of 56 bits."""
 NOTIFIES_PER_SECOND = 20

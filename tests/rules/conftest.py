@@ -1,4 +1,4 @@
-"""`make test` tries fewer of the inputs that Hypothesis makes."""
+"""In `make test` Hypothesis makes fewer inputs, also in the folders that are collected after this one."""
 
 from hypothesis import settings
 

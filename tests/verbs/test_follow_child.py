@@ -12,8 +12,8 @@ from sqlalchemy import select
 
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
-from sublet.child_zones.automatic_ds import PAUSE, schedule_check, set_automatic_ds, view_automatic_ds
-from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.automatic_ds import NOTIFY_PAUSE, schedule_check, set_automatic_ds, view_automatic_ds
+from sublet.child_zones.ds_follower import DsFollower
 from sublet.child_zones.follow_ds import (
     REFUSED,
     WAITING,
@@ -242,7 +242,7 @@ def test_a_silent_nameserver_is_not_refused_while_this_host_can_not_check(regist
     answering.extra = {(SHOP, each): reply for each in ("CDS", "CDNSKEY", "DNSKEY")}
     seen = Observation(servers=(answering, Server(HOSTS[1], "9.9.2.1", soa=silent, soa_tcp=silent)))
     due = registry.read(plan_check, SHOP)
-    follower = ChildFollower(registry.db)
+    follower = DsFollower(registry.db)
     healthy = Report("healthy", (), registry.now)
     impaired = CheckResult(impaired_report("No answers.", registry.now), seen, healthy)
     assert registry.run(follower.follow(due, impaired)) is None
@@ -265,7 +265,7 @@ def test_messages_make_a_check_due_at_most_once_a_minute(registry: Registry) -> 
     assert registry.write(schedule_check, SHOP) is True
     health = registry.read(health_store.find_health, shop.id)
     assert health is not None
-    assert health.due_at == seen.checked_at + PAUSE if seen.checked_at else False
+    assert health.due_at == seen.checked_at + NOTIFY_PAUSE if seen.checked_at else False
     registry.write(edit_zone_settings, OPERATOR, "example.test", {"automatic_ds": "off"})
     assert registry.write(schedule_check, SHOP) is False
 

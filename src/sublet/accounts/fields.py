@@ -14,6 +14,10 @@ _TOO_LONG = (
 )
 
 
+NAME_LENGTH_MAX = 200
+REASON_LENGTH_MAX = 500
+
+
 class InvalidAddress(ValueError):  # noqa: N818 - named like `InvalidName`
     """The text is not an e-mail address; `str()` is a message for users."""
 
@@ -74,10 +78,6 @@ def _canonical_label(text: str) -> str:
         return parse_label(text)
     except InvalidName:
         return text
-
-
-NAME_LENGTH_MAX = 200
-REASON_LENGTH_MAX = 500
 
 
 def normalise_email(text: str) -> str:

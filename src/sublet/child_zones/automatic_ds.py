@@ -17,6 +17,9 @@ from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.model import Subdomain
 
+NOTIFY_PAUSE = timedelta(seconds=60)
+"""The minimum time between two checks of a name because of NOTIFY messages, which anyone may send."""
+
 
 @dataclass(frozen=True, slots=True)
 class AutomaticDsView:
@@ -86,12 +89,8 @@ def set_automatic_ds(
     return Outcome(subdomain.id)
 
 
-PAUSE = timedelta(seconds=60)
-"""The minimum time between two checks of a name because of NOTIFY messages, which anyone may send."""
-
-
 def schedule_check(tx: Tx, fqdn: str) -> bool:
-    """Make a check of a followed name due, now or `PAUSE` after its last check.
+    """Make a check of a followed name due, now or `NOTIFY_PAUSE` after its last check.
 
     Return False if the name isn't followed.
 
@@ -102,7 +101,7 @@ def schedule_check(tx: Tx, fqdn: str) -> bool:
     if found is None:
         return False
     subdomain_id, checked_at, due_at = found
-    at = tx.now if checked_at is None else min(max(tx.now, checked_at + PAUSE), tx.now + PAUSE)
+    at = tx.now if checked_at is None else min(max(tx.now, checked_at + NOTIFY_PAUSE), tx.now + NOTIFY_PAUSE)
     if due_at is None:
         health_store.insert_health(tx, [new_health(subdomain_id, tx.now, at)])
     elif at < due_at:

@@ -19,7 +19,7 @@ from sublet.health.model import DueCheck, Question, Target
 from sublet.health.resolve import ForwardingResolver
 
 
-class ChildFollower:
+class DsFollower:
     """Follows the CDS and CDNSKEY records of children. `decisions` counts the applied decisions by kind."""
 
     name = "ds"

@@ -9,7 +9,7 @@ from sublet.accounts.find import find_user
 from sublet.accounts.store import find_emails
 from sublet.child_zones import model as child_model
 from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.ds_follower import DsFollower
 from sublet.child_zones.model import Decision, Keep, Refuse, Remove, Replace, Wait
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of
@@ -178,7 +178,7 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
     settings = session.settings
 
     async def check(db: Database) -> tuple[str, Decision]:
-        return await ChildFollower(db, settings.health_resolver).check(Checker(settings, db), name)
+        return await DsFollower(db, settings.health_resolver).check(Checker(settings, db), name)
 
     fqdn, decision = session.use(check)
     match decision:

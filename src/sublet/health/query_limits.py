@@ -34,6 +34,20 @@ TRACKED_ADDRESSES_MAX = 20_000
 Network = IPv4Network | IPv6Network
 
 
+CLAIM_DURATION = timedelta(seconds=CHECK_SECONDS + 5)
+"""The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""
+CLAIM_DURATION_MAX = 2 * CLAIM_DURATION
+"""A claim that lasts longer is ignored, because a wrong clock made it. Twice `CLAIM_DURATION` allows for
+small differences of clocks.
+"""
+PAUSE = timedelta(seconds=1)
+"""The pause between two checks of an address, so that together they don't exceed `QUERIES_PER_SECOND`."""
+BOOKING_DURATION = timedelta(seconds=3)
+"""The duration of a booking."""
+BOOKED_AHEAD_MAX = timedelta(hours=12)
+IDLE_AFTER = timedelta(hours=1)
+
+
 def parse_networks(text: str) -> tuple[Network, ...]:
     """Return the networks in a comma-separated text.
 
@@ -89,20 +103,6 @@ class QueryRateLimit:
         while len(recent) == QUERIES_PER_SECOND and (pause := recent[0] + 1.0 - clock()) > 0:  # noqa: ASYNC110 - it waits for a time, not for an event
             await asyncio.sleep(pause)
         recent.append(clock())
-
-
-CLAIM_DURATION = timedelta(seconds=CHECK_SECONDS + 5)
-"""The maximum duration of a claim. It is longer than a check, and ends the claims of processes that died."""
-CLAIM_DURATION_MAX = 2 * CLAIM_DURATION
-"""A claim that lasts longer is ignored, because a wrong clock made it. Twice `CLAIM_DURATION` allows for
-small differences of clocks.
-"""
-PAUSE = timedelta(seconds=1)
-"""The pause between two checks of an address, so that together they don't exceed `QUERIES_PER_SECOND`."""
-BOOKING_DURATION = timedelta(seconds=3)
-"""The duration of a booking."""
-BOOKED_AHEAD_MAX = timedelta(hours=12)
-IDLE_AFTER = timedelta(hours=1)
 
 
 def claim_addresses(tx: Tx, addresses: Sequence[str], *, books: bool) -> datetime | None:

@@ -32,6 +32,15 @@ _COLON: Final = re.compile(r"(?<=[A-Za-z])[:\uff1a](?=\S)|[:\uff1a](?=//)")
 _AT: Final = re.compile(r"[@\uff20\ufe6b]")
 
 
+WRAPPED_CHARACTERS_MIN = 60
+"""The minimum length of a line that is joined with the next line. The line break after a shorter line is
+kept.
+"""
+_LINK = re.compile(r"https?://[!-~]+")
+SUBJECT_CHARACTERS_MAX = 500
+_POLICY = SMTP.clone(cte_type="7bit")  # Servers without 8BITMIME accept it.
+
+
 def without_links(text: str) -> str:
     """Return a text without links: `https://a.example` becomes `https[:]//a[.]example`.
 
@@ -147,13 +156,6 @@ def render(template: str, **values: object) -> Message:
     return Message(subject, text.strip("\n") + "\n")
 
 
-WRAPPED_CHARACTERS_MIN = 60
-"""The minimum length of a line that is joined with the next line. The line break after a shorter line is
-kept.
-"""
-_LINK = re.compile(r"https?://[!-~]+")
-
-
 @cache
 def _layout() -> Template:
     loader = PackageLoader("sublet.mail")
@@ -190,10 +192,6 @@ def _join_wrapped_lines(paragraph: str) -> list[str]:
 
 def _is_link(lines: list[str]) -> bool:
     return len(lines) == 1 and _LINK.fullmatch(lines[0].strip()) is not None
-
-
-SUBJECT_CHARACTERS_MAX = 500
-_POLICY = SMTP.clone(cte_type="7bit")  # Servers without 8BITMIME accept it.
 
 
 def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:

@@ -35,6 +35,12 @@ ERASED: Final = (
 """The text of a mail with a notice about a deleted user."""
 
 
+OPERATOR_REFERENCE = "operator:"
+"""The prefix of the references of mails to the operator."""
+_AT_ONCE_MAX = 10_000
+"""The maximum number of notices in a mail."""
+
+
 def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
     """Return one mail about all these notices (at least one).
 
@@ -63,13 +69,6 @@ def write_operator_mail(notices: Sequence[Notice], site_name: str) -> Message:
 def _counted(kind: str, number: int) -> str:
     one, several, _ = KINDS[kind]
     return f"{number} {one if number == 1 else several}"
-
-
-OPERATOR_REFERENCE = "operator:"
-"""The prefix of the references of mails to the operator."""
-
-_AT_ONCE_MAX = 10_000
-"""The maximum number of notices in a mail."""
 
 
 def notify_operator(

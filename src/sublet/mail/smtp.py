@@ -23,6 +23,17 @@ from sublet.mail.letter import compose, one_line
 from sublet.mail.model import Failure, Mail
 from sublet.secret import Secret
 
+TIMEOUT_SECONDS = 20.0
+"""The time limit of each network operation."""
+CONNECTING_MAX_SECONDS = 60.0
+"""The time limit for connecting: all addresses of the server, TLS and authentication together."""
+SENDING_MAX_SECONDS = 90.0
+"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below
+`model.LEASE`, the duration of a claim.
+"""
+REPLY_CHARACTERS_MAX = 300
+log = structlog.get_logger()
+
 
 class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in Sublet
     """A mail was not sent, or its acceptance by the server is unknown. `failure` has the reason."""
@@ -77,20 +88,6 @@ class PrintTransport:
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
-
-
-TIMEOUT_SECONDS = 20.0
-"""The time limit of each network operation."""
-CONNECTING_MAX_SECONDS = 60.0
-"""The time limit for connecting: all addresses of the server, TLS and authentication together."""
-SENDING_MAX_SECONDS = 90.0
-"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below
-`model.LEASE`, the duration of a claim.
-"""
-REPLY_CHARACTERS_MAX = 300
-
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

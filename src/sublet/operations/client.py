@@ -23,6 +23,12 @@ in brackets then.
 """
 
 
+COOKIE = "__Host-sublet_session"
+_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
+CLEARED_COOKIE = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
+"""The value of `Set-Cookie` that deletes the cookie."""
+
+
 def parse_trusted_proxies(text: str) -> frozenset[str]:
     """Return the addresses of the setting `trusted_proxies`, in canonical form."""
     return frozenset(str(ipaddress.ip_address(part.strip())) for part in text.split(",") if part.strip())
@@ -85,12 +91,6 @@ def network_key(address: str) -> str | None:
     if parsed.is_loopback:
         return None
     return str(ipaddress.ip_network((parsed, NETWORK_BITS[parsed.version]), strict=False))
-
-
-COOKIE = "__Host-sublet_session"
-_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
-CLEARED_COOKIE = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
-"""The value of `Set-Cookie` that deletes the cookie."""
 
 
 def set_cookie(secret: Secret, expires_at: datetime, now: datetime) -> str:

@@ -37,6 +37,16 @@ compared with both lists.
 _WILD = re.compile(r"([*?])")
 
 
+MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
+    "standard": ("free", "plus"),
+    "premium": ("premium",),
+    "special": ("special",),
+    "reserved": (),
+    "blocked": (),
+}
+"""The registration modes of each class. A request without a mode gets the first mode that is offered."""
+
+
 def block_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = None) -> LabelPattern:
     """Block the labels that match a pattern, under one platform domain or under all. Held names stay.
 
@@ -134,16 +144,6 @@ def _parts(pattern: str) -> tuple[str, str, str]:
         max(re.split(r"[*?]", each), key=len) for each in (pattern, pattern_skeleton)
     )
     return longest, pattern_skeleton, longest_in_skeleton
-
-
-MODES_BY_CLASS: dict[str, tuple[str, ...]] = {
-    "standard": ("free", "plus"),
-    "premium": ("premium",),
-    "special": ("special",),
-    "reserved": (),
-    "blocked": (),
-}
-"""The registration modes of each class. A request without a mode gets the first mode that is offered."""
 
 
 def classify(

@@ -21,6 +21,11 @@ from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.settings import check_settings, storable
 from sublet.platform_domains.zone_file import InvalidZoneFile, ZoneFile, parse_zone_file
 
+FIRST_OFFER = ("free", 0, 0, 365)
+"""The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md,
+"Modes and prices").
+"""
+
 
 def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
     """Return the platform domain with this name (in any form) or id.
@@ -39,12 +44,6 @@ def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
     if found is None:
         raise NotFound(f"There is no platform domain `{shown(identifier)}`. See `sublet domain list`.")
     return found
-
-
-FIRST_OFFER = ("free", 0, 0, 365)
-"""The offer of a new platform domain: mode, price and renewal price in credits, days (docs/spec-choices.md,
-"Modes and prices").
-"""
 
 
 @dataclass(frozen=True, slots=True)

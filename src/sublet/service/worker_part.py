@@ -9,7 +9,7 @@ from functools import partial
 from prometheus_client import Histogram
 
 from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.ds_follower import DsFollower
 from sublet.config import Settings, operator_address
 from sublet.db import Database
 from sublet.health.checker import Checker
@@ -78,7 +78,7 @@ async def worker_running(
     checker = Checker(settings, db, monotonic) if settings.health_checks else None
     followers: list[Follower] = []
     if checker is not None:
-        followers = [ChildFollower(db, settings.health_resolver), CsyncFollower(db, checker)]
+        followers = [DsFollower(db, settings.health_resolver), CsyncFollower(db, checker)]
     health = HealthKeeper(db, checker, holder=presence.id, followers=followers)
     answer_watch = AnswerWatch(db, AnswerCheck(settings, db))
     parts = (publisher, sweep_runner, mailer, zone_metrics, serial_watch, drift_repair, health, answer_watch)

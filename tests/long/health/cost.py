@@ -16,7 +16,7 @@ from sqlalchemy import update
 from long.health.judges import run_in_network
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import ChildFollower
+from sublet.child_zones.ds_follower import DsFollower
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueEntry
@@ -103,7 +103,7 @@ def _register(registry: Registry, rng: Random, key: ZoneKey, fqdn: str) -> Zone:
 
 async def _look_at_all(db: Database, count: int) -> dict[str, object]:
     checker = Checker(Settings(health_root_hints=ROOT_ADDRESS), db)
-    children, csync = ChildFollower(db), CsyncFollower(db, checker)
+    children, csync = DsFollower(db), CsyncFollower(db, checker)
     keeper = HealthKeeper(db, checker, followers=(children, csync))
     after_id: int | None = 0
     while after_id is not None:

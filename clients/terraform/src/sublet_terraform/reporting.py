@@ -31,7 +31,7 @@ SENTENCES = {
     "add the records at their provider.",
     "records_exist": "The name has records, so it can't have nameservers. Remove its sublet_records first.",
 }
-"""What is wrong, by the code, if the sentence of the API is about requests."""
+"""What is wrong in the words of this provider, by the code; otherwise the message of the API is shown."""
 
 
 class Reporting:

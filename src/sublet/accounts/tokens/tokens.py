@@ -25,6 +25,18 @@ from sublet.errors import Conflict, FieldError, TokenNotFound, validation_failed
 from sublet.ids import Position, parse_id
 from sublet.restrictions import UNRESTRICTED, Restrictions, check_restrictions
 
+LIVE_TOKENS_MAX = 100
+"""The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
+LIFE_DEFAULT = timedelta(days=30)
+OWN_LIFE_MAX = timedelta(days=365, hours=1)
+"""The longest life of a token that its user creates or changes: a year, and an hour for clients whose clock
+is ahead.
+
+Only the operator issues tokens that live longer.
+"""
+OVERLAP_SECONDS_DEFAULT = 3_600
+OVERLAP_SECONDS_MAX = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class ActingCredential:
@@ -122,17 +134,6 @@ def excess_errors(acting: ActingCredential, wanted: Restrictions) -> list[FieldE
         )
         for field in acting.restrictions.exceeded_by(wanted)
     ]
-
-
-LIVE_TOKENS_MAX = 100
-"""The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
-LIFE_DEFAULT = timedelta(days=30)
-OWN_LIFE_MAX = timedelta(days=365, hours=1)
-"""The longest life of a token that its user creates or changes: a year, and an hour for clients whose clock
-is ahead.
-
-Only the operator issues tokens that live longer.
-"""
 
 
 def create_token(
@@ -275,10 +276,6 @@ def change_token(
     )
     stored = store.update_token(tx, token.id, name=name, **store.restriction_columns(restrictions))
     return ChangedToken(stored, user, token.restrictions.exceeded_by(restrictions))
-
-
-OVERLAP_SECONDS_DEFAULT = 3_600
-OVERLAP_SECONDS_MAX = 86_400
 
 
 def rotate_token(tx: Tx, actor: Actor, identifier: str, overlap_seconds: int | None = None) -> IssuedToken:
