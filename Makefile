@@ -74,7 +74,8 @@ test: $(VENV)/dev.stamp ## Run the tests, with branch coverage (docs/tests.md)
 	run --covered not; \
 	run --covered only --cov --cov-report=term:skip-covered; \
 	run --database postgresql $(ON_POSTGRESQL_TOO); \
-	test $$failed = 0 || { echo "What failed:"; grep -E '^(FAILED|ERROR|E  )' $(OUTPUT); exit 1; }
+	test $$failed = 0 || { echo "What failed:"; grep -A 40 '^Fatal Python error' $(OUTPUT); \
+	grep -E '^(FAILED|ERROR|E  )' $(OUTPUT); exit 1; }
 
 test-whole: $(VENV)/dev.stamp ## Run every test with all rounds, names and servers
 	tools/install-system-packages $(TEST_PACKAGES)

@@ -1,4 +1,4 @@
-"""The processes under measurement on loopback: `sublet` in its roles, and the bare hello."""
+"""The processes under measurement on loopback: `sublet` in its roles, and the references of the reads."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from support.serve_process import free_address
 
 READY_SECONDS = 60.0
-HELLO = Path(__file__).parent / "hello.py"
+REFERENCES = Path(__file__).parent
 PLENTY = str(10**9)
 SETTINGS = {
     # The defaults, but with rate limits that the load never reaches.
@@ -72,11 +72,12 @@ def program(words: list[str], log: Path, environment: dict[str, str]) -> Iterato
 
 
 @contextmanager
-def hello_running(folder: Path) -> Iterator[str]:
-    """Run the bare hello; yields its URL."""
+def reference_running(folder: Path, name: str, *words: str) -> Iterator[str]:
+    """Run a reference, `hello` or `by_hand` with the address of the database; yields its URL."""
     host, port = free_address()
-    url, log = f"http://{host}:{port}", folder / "hello.log"
-    with program([sys.executable, str(HELLO), str(port)], log, {}) as process:
+    url, log = f"http://{host}:{port}", folder / f"{name}.log"
+    command = [sys.executable, str(REFERENCES / f"{name}.py"), str(port), *words]
+    with program(command, log, {}) as process:
         _wait_until_ready(process, f"{url}/", log)
         yield url
 
@@ -122,5 +123,5 @@ def _answers(process: "subprocess.Popen[bytes]", url: str, log: Path) -> bool:
     where = urlsplit(url)
     with closing(HTTPConnection(where.netloc, timeout=5)) as client, suppress(OSError, HTTPException):
         client.request("GET", where.path)
-        return client.getresponse().status == 200
+        return client.getresponse().status in (200, 404)
     return False

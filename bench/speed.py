@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from grown_registry import ZONE
 from registries import Registry
-from servers import Service, hello_running, service_running
+from servers import Service, reference_running, service_running
 from workloads import WORKLOADS, Requests
 from wrk import CLIENTS, LEAD_SECONDS, Load, Request, run_load
 
@@ -69,12 +69,13 @@ def measure(database: str, registry: Registry, names: int, effort: Effort) -> Re
     results = Results(database, names)
     requests = Requests(registry)
     with (
-        hello_running(registry.folder) as hello,
+        reference_running(registry.folder, "hello") as hello,
+        reference_running(registry.folder, "by_hand", registry.url) as by_hand,
         service_running(registry.url, registry.folder) as service,
     ):
         rest(service)
         say(f"{database}, {names:,}: rates")
-        results.values.update(_rates(registry, service, hello, requests, effort))
+        results.values.update(_rates(registry, service, (hello, by_hand), requests, effort))
         say(f"{database}, {names:,}: delays")
         results.values.update(_delays(service, requests, effort))
         results.values["memory_mib"] = service.memory_mib()
@@ -87,18 +88,21 @@ def measure(database: str, registry: Registry, names: int, effort: Effort) -> Re
 
 
 def _rates(
-    registry: Registry, service: Service, hello: str, requests: Requests, effort: Effort
+    registry: Registry, service: Service, references: tuple[str, str], requests: Requests, effort: Effort
 ) -> dict[str, float]:
     """Measure the references and all workloads in turn, round after round; return medians over the rounds.
 
     `NAME_ratio` is the rate divided by its reference's of the same round, `NAME_hellos` by the bare hello's.
     """
     rounds: defaultdict[str, list[float]] = defaultdict(list)
+    hello, by_hand = references
     _run_hello(hello, 1)
+    _run_by_hand(by_hand, requests, 1)
     for workload in WORKLOADS[:2]:
         workload.run(service, requests, 1)  # the first second is slower
     for _ in range(effort.rounds):
         rounds["hello"].append(_run_hello(hello, effort.seconds))
+        rounds["by_hand"].append(_run_by_hand(by_hand, requests, effort.seconds))
         rounds["commits"].append(bare_commits(registry.bare_url, effort.seconds))
         for each in WORKLOADS:
             rounds[each.name].append(each.run(service, requests, effort.seconds).per_second / each.requests)
@@ -108,11 +112,19 @@ def _rates(
         for suffix, reference in (("ratio", each.reference), ("hellos", "hello")):
             pairs = zip(rounds[each.name], rounds[reference], strict=True)
             values[f"{each.name}_{suffix}"] = median(own / other for own, other in pairs)
+    pairs = zip(rounds["get"], rounds["by_hand"], strict=True)
+    values["get_by_hand_ratio"] = median(own / other for own, other in pairs)
     return values
 
 
 def _run_hello(url: str, seconds: int) -> float:
     return run_load(url, [Request("GET", "/")], seconds, again=True).per_second
+
+
+def _run_by_hand(url: str, requests: Requests, seconds: int) -> float:
+    load = run_load(url, requests.get(2000), seconds, again=True)
+    assert not load.refused, f"by hand: {load.refused} of {load.requests} requests were refused"
+    return load.per_second
 
 
 def bare_commits(url: str, seconds: float) -> float:

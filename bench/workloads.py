@@ -80,6 +80,15 @@ class Requests:
                 )
         return found
 
+    def register_of_one(self, count: int) -> list[Request]:
+        """Register free names of one user."""
+        return [self._register(self.registry.senders[-1]) for _ in range(count)]
+
+    def register_paid_of_one(self, count: int) -> list[Request]:
+        """Register names of one user for credits, confirmed at once."""
+        sender = self.registry.senders[-1]
+        return [self._register(sender, registration_mode="plus", confirm=True) for _ in range(count)]
+
     def change_nameservers(self, count: int) -> list[Request]:
         """PUT other nameservers."""
         found = []
@@ -134,5 +143,7 @@ WORKLOADS = (
     Workload("register", "register, free", Requests.register, "commits"),
     Workload("paid", "register, paid: quote and confirm", Requests.register_paid, "commits", 2, 1),
     Workload("delegated", "register with nameservers", Requests.register_delegated, "commits"),
+    Workload("one_free", "one user: register, free", Requests.register_of_one, "commits"),
+    Workload("one_paid", "one user: register, paid, confirmed", Requests.register_paid_of_one, "commits"),
     Workload("nameservers", "change nameservers", Requests.change_nameservers, "commits"),
 )

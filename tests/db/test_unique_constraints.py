@@ -31,7 +31,7 @@ from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService, initialised_postgresql, running_service
 from support.serve_process import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.uncovered]
 N = 8
 PAGE = (Path(__file__).parents[2] / "docs" / "locks.md").read_text(encoding="utf-8")
 WAITING = (

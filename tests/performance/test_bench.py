@@ -96,12 +96,12 @@ def test_a_figure_that_misses_its_bound_is_bold() -> None:
     text = table(
         [
             results(SQLITE, 1000, get_ratio=0.39, alone_read_p99_ms=9.9, memory_mib=151),
-            results(POSTGRESQL, 1000, get_ratio=0.39, alone_read_p99_ms=50.1, memory_mib=151),
+            results(POSTGRESQL, 1000, get_ratio=0.39, alone_read_p99_ms=25.1, memory_mib=151),
         ]
     )
     assert text.count("… ÷ bare hello") == 2, "of a name, and of a list"
-    assert "| … ÷ bare hello | **0.39** | 0.39 | ≥ 0.40 (SQLite), ≥ 0.20 (PostgreSQL) |" in text
-    assert cells(text, "half load: p99 of reads, ms")[:2] == ["9.9", "**50.1**"]
+    assert "| … ÷ bare hello | **0.390** | 0.390 | ≥ 0.420 (SQLite), ≥ 0.200 (PostgreSQL) |" in text
+    assert cells(text, "half load: p99 of reads, ms")[:2] == ["9.9", "**25.1**"]
     assert cells(text, "memory after the load, MiB") == ["**151**", "151", "≤ 150 (SQLite)"]
 
 
@@ -112,7 +112,7 @@ def test_growth_is_the_cost_in_bare_hellos_from_the_smallest_to_the_largest_regi
         results(SQLITE, 1_000_000, get=50, get_hellos=0.32, list_hellos=0.2),
     ]
     text = table(sizes)
-    assert cells(text, "GET a name, per second") == ["100", "100", "50", "1.25", ""]
+    assert cells(text, "GET a name, per second") == ["100", "100", "50", "**1.25**", ""]
     assert cells(text, "GET a list of 100, per second")[3] == "**2.00**"
 
 

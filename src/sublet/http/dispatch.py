@@ -96,9 +96,12 @@ class Resource:
         self._surface = next((each.surface for each in methods.values()), surface)
         self._log_request = choose_request_log(context.settings)
         # A path parameter of an open operation may be a secret, so the log gets the path with the parameters'
-        # names instead of their values. `without_codes` hides codes in the other paths, also in paths that
-        # don't exist.
+        # names instead of their values.
         self._logged_path = next((each.full_path for each in methods.values() if each.is_open), "")
+        # Other paths with codes, and unknown paths, are logged without codes.
+        self._may_have_codes = not methods or any(
+            without_codes(each.full_path) != each.full_path for each in methods.values()
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, count it and log it.
@@ -116,7 +119,7 @@ class Resource:
             request_id=request_id,
             path=scope["path"],
             query_string=scope.get("query_string", b""),
-            logged_path=self._logged_path or without_codes(scope["path"]),
+            logged_path=self._logged_path or self._path_to_log(scope["path"]),
         )
         error = None
         # Each request has its own context, so the id needn't be unbound.
@@ -162,6 +165,9 @@ class Resource:
                 request_id=request_id,
             )
         )
+
+    def _path_to_log(self, path: str) -> str:
+        return without_codes(path) if self._may_have_codes else path
 
     async def _answer(self, request: _Request) -> tuple[int, bytes]:
         check_head(request.scope, request.fields)

@@ -64,14 +64,14 @@ def _write_text(request: LoggedRequest) -> None:
 
 
 def _write_json(request: LoggedRequest) -> None:
-    fields = {name: value for name, value in request._asdict().items() if value is not None}
-    fields |= {
-        "path": without_secrets(request.path),
-        "event": "request",
-        "level": "info",
-        "timestamp": _now(),
-    }
-    sys.stderr.write(json.dumps(fields) + "\n")
+    method, path, endpoint, status, duration_ms, user_id, error, request_id = request
+    user = "" if user_id is None else f'"user_id": {user_id}, '
+    refused = "" if error is None else f'"error": "{error}", '
+    sys.stderr.write(
+        f'{{"method": {json.dumps(method)}, "path": {json.dumps(without_secrets(path))}, '
+        f'"endpoint": "{endpoint}", "status": {status}, "duration_ms": {duration_ms}, {user}{refused}'
+        f'"request_id": "{request_id}", "event": "request", "level": "info", "timestamp": "{_now()}"}}\n'
+    )
 
 
 def _write_in_colors(request: LoggedRequest) -> None:
