@@ -1,8 +1,9 @@
 """How often, and how many times at once, something may be done: the limits that are not settings.
 
-The limits of requests in a minute are settings, `rate_limit_*` in config.py; `operations/rate_limiter.py`
-counts them. A verb counts against its limit in its own transaction, by the rows that it stored. The name
-server and the health checks count in memory.
+Limits that are settings are in config.py: of requests in a minute (`rate_limit_*`), which
+`operations/rate_limiter.py` counts, and of changes in a day (`nameserver_changes_per_day`). How often a code
+may be tried is in `sign_up/codes.py`. A verb counts against its limit in its own transaction, by the rows
+that it stored. The name server and the health checks count in memory.
 """
 
 from datetime import datetime, timedelta

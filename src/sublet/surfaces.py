@@ -7,7 +7,7 @@ from itertools import chain
 
 from sublet.accounts import api as accounts
 from sublet.accounts.tokens import api as tokens
-from sublet.child_zones import api as automatic_ds
+from sublet.child_zones import api as child_zones
 from sublet.credits import api as credits_
 from sublet.health import api as health
 from sublet.operations.operation import Operation
@@ -40,7 +40,7 @@ API_OPERATIONS: tuple[Operation, ...] = tuple(
         delegation.api,
         health.api,
         dates.api,
-        automatic_ds.api,
+        child_zones.api,
         records.api,
         update_keys.api,
         transfers.api,

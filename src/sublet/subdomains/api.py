@@ -89,7 +89,7 @@ from sublet.subdomains.model import (
 )
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
-from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.quota import find_quota
 from sublet.subdomains.records.sent import Records, record_set_inputs
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
@@ -367,7 +367,7 @@ def free_subdomains(tx: Tx, call: Call[None, None]) -> UsageAnswer:
     count.
     """
     holder = call.registrant.holder
-    quota = Quota(store.count_free(tx, holder.id), quota_limit(holder.free_quota, call.default_free_quota()))
+    quota = find_quota(tx, holder, call.default_free_quota())
     usage = UsageShape(used=quota.used, limit=quota.limit, remaining=quota.remaining)
     return UsageAnswer(usage=usage)
 

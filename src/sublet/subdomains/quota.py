@@ -1,5 +1,8 @@
 """The free quota: the maximum number of free names of a user (spec, part 8); and the stricter limits of new
 users.
+
+A registration counts the names in `availability.py` and is refused by `modes.choose_mode`; restores and
+transfers are refused here.
 """
 
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ from sublet.subdomains.model import (
 )
 from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
-from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.quota import find_quota
 from sublet.subdomains.renew import list_price_of_renewal
 from sublet.subdomains.shapes import (
     FQDN,
@@ -337,9 +337,7 @@ def timeline_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past) 
 
 
 def _has_quota_left(tx: Tx, call: Call[Any, Any]) -> bool:
-    holder = call.registrant.holder
-    limit = quota_limit(holder.free_quota, call.default_free_quota())
-    return Quota(store.count_free(tx, holder.id), limit).allows_one_more
+    return find_quota(tx, call.registrant.holder, call.default_free_quota()).allows_one_more
 
 
 @api.get(
