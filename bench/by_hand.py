@@ -15,8 +15,7 @@ import msgspec
 import psycopg
 import uvicorn
 from psycopg.rows import dict_row
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.postgresql import psycopg as postgresql
+from sqlalchemy import create_engine
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -61,7 +60,11 @@ async def on_postgresql(url: str) -> Ask:
 async def serve(port: int, url: str) -> None:
     """Answer requests until the process is stopped."""
     is_sqlite = url.startswith("sqlite")
-    dialect = sqlite.dialect(paramstyle="named") if is_sqlite else postgresql.dialect()
+    dialect = (
+        create_engine("sqlite://", paramstyle="named")
+        if is_sqlite
+        else create_engine("postgresql+psycopg://")
+    ).dialect
     of_token, of_name = (
         str(each.statement.compile(dialect=dialect)) for each in (REGISTRANT_BY_DIGEST, OWN_BY_NAME)
     )
