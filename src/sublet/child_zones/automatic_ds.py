@@ -44,8 +44,11 @@ def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
 
 def automatic_ds_of(tx: Tx, subdomain: Subdomain, states: ChildStates) -> AutomaticDsView:
     """Return the automatic DS of a name with these states."""
+    ds_records = subdomain.delegation.ds_records
+    if not ds_records:
+        return AutomaticDsView(states, ())
     events = list_events(tx, "subdomain", [subdomain.id], CHANGES_OF_DS)
-    return AutomaticDsView(states, tuple(ds_sources(subdomain.delegation.ds_records, events)))
+    return AutomaticDsView(states, tuple(ds_sources(ds_records, events)))
 
 
 def set_automatic_ds(
