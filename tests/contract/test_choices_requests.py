@@ -8,6 +8,12 @@ from typing import Any
 
 import pytest
 
+from sublet.audit import Actor
+from sublet.credits.model import Payable
+from sublet.db import Tx
+from sublet.subdomains.api import FETCHED_AT_ONCE
+from sublet.subdomains.model import Register
+from sublet.subdomains.register import register
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import DS, Registrant, RunningService
@@ -145,6 +151,22 @@ def test_pages_are_stable_while_items_are_added_and_removed(shop: RunningService
     shop.call(user, "DELETE", f"/subdomains/{names[2]}")  # the one at which the page ended
     rest = shop.call(user, "GET", f"/subdomains?cursor={first['page']['next_cursor']}").json()["subdomains"]
     assert [each["fqdn"] for each in rest] == [names[1], names[0]]
+
+
+def test_a_long_page_has_each_name_once(shop: RunningService) -> None:
+    """The names of a long page are read in several parts."""
+    user = new_user(shop, free_quota="400")
+    fqdns = [unused_name() for _ in range(2 * FETCHED_AT_ONCE + 1)]
+
+    def register_all(tx: Tx) -> None:
+        for each in fqdns:
+            command = Register(fqdn=each, payable=Payable())
+            register(tx, Actor(kind="user", user_id=user.id), command, free_quota=400)
+
+    shop.write(register_all)
+    for limit in (FETCHED_AT_ONCE - 1, FETCHED_AT_ONCE, 2 * FETCHED_AT_ONCE, 500):
+        listed = walk(shop, user, f"/subdomains?limit={limit}", "subdomains")
+        assert [each["fqdn"] for each in listed] == fqdns[::-1]
 
 
 def test_the_bounds_of_limit_and_cursor(shop: RunningService, ada: Registrant) -> None:
