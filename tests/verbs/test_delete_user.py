@@ -38,7 +38,8 @@ from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore
-from sublet.subdomains.suspend import suspend, suspend_with_names
+from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
+from sublet.subdomains.transfers.move import transfer
 from sublet.subdomains.transfers.push import push
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
@@ -151,6 +152,24 @@ def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) 
     )
     deleted = remove(registry)
     assert registry.read(find_mentions, list(deleted.identities)) == {"messages": 1, "operator_notices": 1}
+
+
+def test_texts_of_names_are_erased_from_the_time_of_the_user(known: Registry) -> None:
+    """A name that moved keeps the events of its former holders."""
+    known.write(unsuspend_user, OPERATOR, EMAIL)
+    for fqdn, holder, receiver in (
+        ("given.example.test", "zerlina", "ann"),
+        ("got.example.test", "ann", "zerlina"),
+    ):
+        known.register(fqdn, holder)
+        known.write(suspend, OPERATOR, fqdn, f"{holder} asked")
+        known.write(unsuspend, replace(OPERATOR, reason=f"{holder} answered"), fqdn)
+        known.write(transfer, OPERATOR, fqdn, f"{receiver}@example.org")
+    remove(known)
+    texts = repr(known.dump()["audit_events"])
+    assert "zerlina" not in texts
+    assert "ann asked" in texts
+    assert "ann answered" in texts
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:

@@ -158,7 +158,7 @@ def erase_append_only(
     _erase_events(tx, "token", _ids(tokens, user_id))
     _erase_events(tx, "ticket", _ids(tickets, user_id))
     _erase_events(tx, "transfer", _ids(ledger_entries, user_id))
-    _erase_events(tx, "subdomain", _ids(subdomains, user_id))
+    _erase_events_of_names(tx, user_id)
     _erase_events(tx, "mail", _ids(mails, user_id))
     _erase_events(tx, "device", _list_devices(tx, user_id))
     _erase_events(tx, "mailed_code", _list_invitations(tx, identities))
@@ -254,8 +254,25 @@ def _events_of(object_type: str, ids: Collection[int] | Select[tuple[int]]) -> A
 
 def _erase_events(tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]]) -> None:
     """Erase the reason, and the personal members of `before` and `after`, in all events of these objects."""
+    _erase_in(tx, object_type, _events_of(object_type, ids))
+
+
+def _erase_events_of_names(tx: Tx, user_id: int) -> None:
+    """Erase the same in the events of names from the time when the user held them.
+
+    An event belongs to its owner, or else to the user who did it. One without both, as the publisher's,
+    belongs to the name's present holder.
+    """
+    events = audit_events.c
+    held = (events.owner_id == user_id) | (events.owner_id.is_(None) & (events.user_id == user_id))
+    unowned = events.owner_id.is_(None) & events.user_id.is_(None)
+    holds = unowned & events.object_id.in_(_ids(subdomains, user_id))
+    _erase_in(tx, "subdomain", (events.object_type == "subdomain") & (held | holds))
+
+
+def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:
+    """Erase the same in the events with a condition. All are of this type."""
     events, erased = audit_events.c, audit_members.ERASED.get(object_type, frozenset())
-    of_these = _events_of(object_type, ids)
     with_reason = of_these & events.reason.is_not(None)
     tx.connection.execute(update(audit_events).where(with_reason).values(reason=None))
     if not erased:
