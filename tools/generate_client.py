@@ -232,6 +232,8 @@ def main() -> None:
     if checked.returncode:
         _write(former)
         sys.exit("Nothing is written.")
+    changed = [name for name, text in written.items() if text != former[name]]
+    print(f"Changed in {TARGET.name}: {', '.join(changed) or 'nothing'}.")
 
 
 def _write(texts: Mapping[str, str]) -> None:

@@ -228,7 +228,10 @@ def main() -> None:
     """Write all pages."""
     for name, render in PAGES.items():
         path = DOCS / name
-        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+        former = path.read_text(encoding="utf-8")
+        if (text := render(former)) != former:
+            path.write_text(text, encoding="utf-8")
+            print(f"Changed: docs/{name}.")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from sqlalchemy import select
 
 from sublet.audit import audit_events
 from sublet.mail.store import list_mails
-from sublet.registry.export_store import NOT_EXPORTED, SECTIONS
+from sublet.registry import declared_texts
+from sublet.registry.export_store import COLUMNS_NOT_EXPORTED, NOT_EXPORTED, SECTIONS
 from sublet.schema import metadata
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
@@ -159,6 +160,25 @@ def test_no_table_of_a_user_is_forgotten_by_the_export() -> None:
     } | {"users"}
     exported = {table for section in SECTIONS.values() for table in tables_of(section.source)}
     assert of_users - exported == set(NOT_EXPORTED)
+
+
+def test_no_text_of_a_user_is_forgotten_by_the_export() -> None:
+    """A text that is erased with the user is exported before, if other columns of its table are."""
+    exported = {
+        (column.table.name, column.name)
+        for section in SECTIONS.values()
+        for column in section.columns.values()
+    }
+    tables = {table for table, _ in exported}
+    texts = {
+        (table, name)
+        for declared in (declared_texts.ERASED, declared_texts.DELETED)
+        for table, names in declared.items()
+        for name in names.split()
+        if table in tables
+    }
+    left_out = {(table, name) for table, names in COLUMNS_NOT_EXPORTED.items() for name in names.split()}
+    assert texts - exported == left_out, "add it to SECTIONS or COLUMNS_NOT_EXPORTED in export_store.py"
 
 
 def tables_of(source: Any) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from sublet.subdomains.lifecycle import ACTIONS
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
@@ -77,6 +78,7 @@ STATES = {
 @pytest.mark.parametrize("state", STATES)
 def test_an_action_is_listed_exactly_if_its_request_succeeds(shop: RunningService, state: str) -> None:
     """All states, without HTTP: tests/verbs/test_every_state_and_verb.py."""
+    assert list(ACTION_REQUESTS) == list(ACTIONS), "add its request to tests/support/subdomain_states.py"
     user = new_user(shop)
     if state == "renewable":
         shop.add_domain("window.test", "--renewal-window-days", "365")

@@ -8,6 +8,7 @@ import pytest
 
 from sublet.subdomains.lifecycle import ACTIONS
 from sublet.subdomains.replay import EMPTY_DELEGATION, TRANSITIONS, Event, PastTerm, RowFields, replay
+from sublet.web.activity import ACTION_WORDS
 
 BEGAN = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -145,6 +146,8 @@ def test_no_user_moves_a_suspended_name() -> None:
 
 def test_every_verb_of_the_contract_is_a_step_of_some_state() -> None:
     steps = {step for state in TRANSITIONS.values() for step in state}
+    without_words = {each for each in steps if f"subdomain.{each}" not in ACTION_WORDS} - {"extend"}
+    assert without_words == set(), "add the words of the event to src/sublet/web/activity.py"
     assert set(ACTIONS) <= steps
     assert {state for steps_of in TRANSITIONS.values() for state in steps_of.values()} <= set(TRANSITIONS)
 

@@ -49,7 +49,7 @@ SECTIONS: dict[str, Section] = {
     "subdomains": _user_section(
         subdomains,
         *("id", "fqdn", "registration_type", "registration_source", "nameservers", "glue", "ds_records"),
-        *("provision_error", "registered_at", "expires_at", "last_renewed_at", "period_days"),
+        *("records", "provision_error", "registered_at", "expires_at", "last_renewed_at", "period_days"),
         *(
             "auto_renew_max_credits",
             "suspended_at",
@@ -106,7 +106,14 @@ SECTIONS: dict[str, Section] = {
         recoveries.c.user_id,
     ),
     "memberships": Section(
-        _columns(memberships, "organization_id", "role", "created_at", name=organizations.c.name),
+        _columns(
+            memberships,
+            "organization_id",
+            "role",
+            "created_at",
+            name=organizations.c.name,
+            slug=organizations.c.slug,
+        ),
         memberships.join(organizations),
         (memberships.c.organization_id,),
         memberships.c.user_id,
@@ -151,6 +158,13 @@ NOT_EXPORTED = {
     "erasures": "the table has rows only during the deletion of a user",
 }
 """The other tables with a user's data, each with the reason why it isn't exported."""
+COLUMNS_NOT_EXPORTED = {
+    "passkeys": "credential_id public_key transports",
+    "sessions": "digest",
+}
+"""The texts of exported tables that are not exported, because only the service and the authenticator use
+them.
+"""
 
 
 def next_part(
