@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 from sublet import audit_members
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.find import find_user
+from sublet.accounts.membership_store import find_account
 from sublet.accounts.tokens.issue import issue_token
 from sublet.accounts.users import UserEdit, add_user, edit_user, unsuspend_user
 from sublet.audit import audit_events, erasures
@@ -170,6 +171,22 @@ def test_texts_of_names_are_erased_from_the_time_of_the_user(known: Registry) ->
     assert "zerlina" not in texts
     assert "ann asked" in texts
     assert "ann answered" in texts
+
+
+def test_texts_of_an_organization_without_other_members_are_erased(known: Registry) -> None:
+    known.write(unsuspend_user, OPERATOR, EMAIL)
+    organization = known.write(create_organization, known.actor("zerlina"), "Solo", created_max=1)
+    account = known.read(find_account, organization.id)
+    assert account is not None
+    acting = replace(known.actor("zerlina"), account_id=account.id)
+    asked = TicketRequest(subject="Our plan", message="A secret plan.", subdomain=None)
+    ticket = known.write(open_ticket, acting, asked)
+    known.write(
+        staff_reply, replace(OPERATOR, reason="the plan"), str(ticket.id), "Your plan is nice.", "Staff"
+    )
+    remove(known)
+    assert "plan" not in repr(known.dump()).lower()
+    assert known.doctor() == []
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:

@@ -198,6 +198,10 @@ def _erase(
         erased.add(own.id)
     store.erase_texts(tx, user.id, identities)
     store.erase_append_only(tx, user.id, erased, identities)
+    for organization in emptied:
+        if (account := find_account(tx, organization.id)) is not None:
+            store.erase_texts(tx, account.id, ())
+            store.erase_append_only(tx, account.id, (), ())
     for organization_id in erased:
         store.erase_organization(
             tx, organization_id, has_members=organization_id not in {each.id for each in emptied}

@@ -253,15 +253,15 @@ def _events_of(object_type: str, ids: Collection[int] | Select[tuple[int]]) -> A
 
 
 def _erase_events(tx: Tx, object_type: str, ids: Collection[int] | Select[tuple[int]]) -> None:
-    """Erase the reason, and the personal members of `before` and `after`, in all events of these objects."""
+    """Erase the reasons and personal members in all events of these objects."""
     _erase_in(tx, object_type, _events_of(object_type, ids))
 
 
 def _erase_events_of_names(tx: Tx, user_id: int) -> None:
-    """Erase the same in the events of names from the time when the user held them.
+    """Erase the reasons and personal members in the events of names from the time when the user held them.
 
-    An event belongs to its owner, or else to the user who did it. One without both, as the publisher's,
-    belongs to the name's present holder.
+    Who held a name at an event is the event's owner, or else the user who acted. For an event without both,
+    such as the publisher's, it is the name's present holder.
     """
     events = audit_events.c
     held = (events.owner_id == user_id) | (events.owner_id.is_(None) & (events.user_id == user_id))
@@ -271,7 +271,7 @@ def _erase_events_of_names(tx: Tx, user_id: int) -> None:
 
 
 def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:
-    """Erase the same in the events with a condition. All are of this type."""
+    """Erase the reason, and the personal members of `before` and `after`, in these events of one type."""
     events, erased = audit_events.c, audit_members.ERASED.get(object_type, frozenset())
     with_reason = of_these & events.reason.is_not(None)
     tx.connection.execute(update(audit_events).where(with_reason).values(reason=None))

@@ -163,7 +163,7 @@ def replay(events: Sequence[Event], terms: Sequence[PastTerm], row: RowFields) -
 def _refusal(state: str, replayed: RowFields, event: Event) -> str | None:
     suspended = replayed.suspended_at is not None
     if event.step not in TRANSITIONS[state]:
-        return f"{event.action} is not allowed for a name that is {state} (TRANSITIONS in replay.py)"
+        return f"{event.action} is not allowed for a name that is {state}"
     if event.step == "unsuspend" and not suspended:
         return "the name was unsuspended, but was not suspended"
     if suspended and event.step not in WHILE_SUSPENDED.get(event.actor_kind, frozenset()):
