@@ -352,7 +352,7 @@ def _wait_for_checks(service: RunningService) -> None:
     due = {
         label
         for label, each in _health(service).items()
-        if _instant(each["due_at"]) <= service.clock() + CLAIM_DURATION
+        if _instant(each["due_at"]) <= service.clock() + CLAIM_DURATION or _is_ahead(each, service.clock())
     }
 
     def is_done() -> bool:
@@ -365,9 +365,17 @@ def _wait_for_checks(service: RunningService) -> None:
 def _is_checked(health: dict[str, Any], since: datetime, now: datetime) -> bool:
     """True if a name was checked since an instant, or its check is not due soon."""
     checked_at = health["checked_at"]
+    if _is_ahead(health, now):
+        return False
     if checked_at is not None and _instant(checked_at) >= since:
         return True
     return _instant(health["due_at"]) > now + CLAIM_DURATION  # A check that is due earlier may be claimed.
+
+
+def _is_ahead(health: dict[str, Any], now: datetime) -> bool:
+    """True if the last check is from before the clock was set back, which the worker hasn't noticed yet."""
+    checked_at = health["checked_at"]
+    return checked_at is not None and _instant(checked_at) > now + timedelta(hours=1)
 
 
 def _instant(text: str) -> datetime:
