@@ -245,6 +245,7 @@ def test_a_name_is_broken_if_its_addresses_or_the_names_below_it_get_no_answer()
         (replace(good_server(), soa=not_implemented, soa_plain=PLAIN), DEGRADED, {"edns_broken"}),
         (replace(good_server(), soa_tcp=SILENT), DEGRADED, {"nameserver_unreachable_over_tcp"}),
         (replace(server_that(cut, *QUESTIONS), soa_tcp=SILENT), BROKEN, {"nameserver_unreachable_over_tcp"}),
+        (replace(good_server(), dnskey=SILENT), DEGRADED, {"answers_fail"}),
         (DEAD, BROKEN, {"nameserver_unreachable"}),
         (replace(DEAD, soa_plain=PLAIN), BROKEN, {"nameserver_unreachable"}),  # EDNS dropped everywhere
         (replace(DEAD, soa_plain=PLAIN, soa_tcp=PLAIN), BROKEN, {"nameserver_unreachable"}),  # over UDP

@@ -55,6 +55,7 @@ PROXIED = (
     "alias-at-apex",
     "no-aa",
     "upper-case",
+    "dnskey-dropped",
 )
 PROXIES = {
     f"{fault}-{kind}": FaultProxy(f"16.{network}.{number}.1", behind, fault)
@@ -288,6 +289,7 @@ def _plant_signatures(plan: _Plan) -> None:
     nsec3 = {"key": key, "nsec3": True}
     plan.plant("nsec3", "ab", HEALTHY, zone=nsec3, ds=ds("nsec3"), extra=["* A 192.0.2.1"])
     plan.proxied("nsec-stripped", BROKEN, "denial_missing", zone=nsec3, ds=ds("nsec-stripped"))
+    plan.proxied("dnskey-dropped", DEGRADED, "answers_fail", zone=signed)
     plan.plant("weak", "ab", DEGRADED, "weak_algorithm", zone={"key": weak}, ds=ds("weak", weak))
     plan.plant(
         "plainparent",

@@ -134,6 +134,7 @@ def _findings(target: Target, seen: Observation, judgement: Judgement, now: date
     yield from _reachability_findings(seen.servers, level)
     yield from _answer_findings(target, judgement.servers, judgement.lost, level)
     yield from _authority_findings(target, judgement.working)
+    yield from _key_findings(target, working)
     yield from _zone_content_findings(target, working)
     yield from _unlisted_findings(target, seen, working, now)
     yield from signature_findings(target, judgement, now)
@@ -251,9 +252,15 @@ def _answer_findings(
             Level.ERROR if any(question in lost for question in each.faults) else Level.WARNING,
             host,
             f"{where} fails for some questions. {describe(faults.items())}.",
-            "Repair the nameserver's software or the firewall in front of it. It must answer questions of "
-            f"every type, and about every name below {target.fqdn}.",
+            _hint_to_answer_all(target),
         )
+
+
+def _hint_to_answer_all(target: Target) -> str:
+    return (
+        "Repair the nameserver's software or the firewall in front of it. It must answer questions of every "
+        f"type, and about every name below {target.fqdn}."
+    )
 
 
 def _authority_findings(target: Target, working: Sequence[JudgedServer]) -> Iterator[Finding]:
@@ -297,6 +304,24 @@ def _authority_findings(target: Target, working: Sequence[JudgedServer]) -> Iter
                 f"{where} repeats questions with other upper and lower case letters. Resolvers that vary "
                 "the case against forgery ask it again.",
                 "Update the nameserver's software, or the firewall in front of it.",
+            )
+
+
+def _key_findings(target: Target, working: Sequence[Server]) -> Iterator[Finding]:
+    """Yield the nameservers that send signatures without their keys, if the name has no DS records.
+
+    BIND then fails, and unbound doesn't. With DS records, `signature_findings` has this fault.
+    """
+    for each in working:
+        fails = each.dnskey.failure in FAILURES or is_servfail(each.dnskey)
+        if fails and not target.delegation.ds_records:
+            yield Finding(
+                "answers_fail",
+                Level.WARNING,
+                each.host,
+                f"Nameserver {each.host} ({each.address}) signs its answers, but doesn't answer questions "
+                "for the keys (DNSKEY). Some resolvers then fail.",
+                _hint_to_answer_all(target),
             )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 
 import dns.flags
 import dns.name
+import dns.rdatatype
 
 from sublet.dns.names import is_at_or_below
 from sublet.dns.types import Delegation
@@ -247,7 +248,8 @@ class _Check:
         # One after the other, because replies of many checks at once would hold up the event loop.
         for question in self._questions[1:]:
             await self._ask_answer(server, question)
-        if self._target.delegation.ds_records:
+        # BIND asks for the keys of signatures, also if no DS record says that the zone is signed.
+        if self._target.delegation.ds_records or _sends_signatures(server):
             await self._ask_dnskey(server)
         if server.soa.failure == "not_asked":
             await self._ask_soa(server)
@@ -321,6 +323,13 @@ class _Check:
         )
         if rdtype == "CDS":
             server.cds_udp = await self._client.ask(server.address, name, rdtype, self._extra_budget)
+
+
+def _sends_signatures(server: Server) -> bool:
+    messages = [each.message for each in server.answers.values() if each.message is not None]
+    return any(
+        rrset.rdtype == dns.rdatatype.RRSIG for each in messages for rrset in (*each.answer, *each.authority)
+    )
 
 
 def _is_answering(server: Server) -> bool:

@@ -219,6 +219,10 @@ def _add_table(plan: _Plan) -> None:
             plan.add(f"{fault}-{signing}-all", faulty, options=[options], ds=ds, records=address)
             mixed = [faulty[0], f"bind{number % ADDRESSES_EACH + 1}"]
             plan.add(f"{fault}-{signing}-some", mixed, options=[options], ds=ds, records=address)
+    # BIND, but not unbound, needs the keys of a signed zone without DS records.
+    for each in ("nsec", "nsec3"):
+        hosts = [f"dnskey-dropped-{each}-{kind}" for kind in ("knot", "nsd")]
+        plan.add(f"keys-dropped-{each}", hosts, options=[signed[each]], records=["@ A 192.0.2.1"])
     _add_contents(plan, key, other)
     _add_listed(plan, key)
 
