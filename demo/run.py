@@ -124,16 +124,9 @@ def free_labels(url: str, token: str) -> tuple[str, str, str]:
     return f"blog{ending}", f"shop{ending}", f"site{ending}"
 
 
-def console_link(http: str) -> str:
-    """Return a link that signs the demo user in to the console.
-
-    Browsers keep its cookie and passkeys on localhost only.
-    """
-    os.environ["SUBLET_PUBLIC_URL"] = f"http://localhost:{http.rpartition(':')[2]}"
-    try:
-        return str(sublet("user", "sign-in-link", EMAIL)["link"])
-    finally:
-        del os.environ["SUBLET_PUBLIC_URL"]
+def console_link() -> str:
+    """Return a link that signs the demo user in to the console."""
+    return str(sublet("user", "sign-in-link", EMAIL)["link"])
 
 
 def what_to_try(url: str, dns: str, updates: str, token: str, link: str) -> str:
@@ -204,6 +197,8 @@ def main() -> None:
     updates = os.environ.setdefault("SUBLET_UPDATE_LISTEN", "127.0.0.1:5301")
     os.environ.setdefault("SUBLET_SIGNUP", "open")
     os.environ.setdefault("SUBLET_MAIL_TRANSPORT", "print")
+    # Links of mails lead to localhost too: without TLS, browsers keep cookies and passkeys there only.
+    os.environ.setdefault("SUBLET_PUBLIC_URL", f"http://localhost:{http.rpartition(':')[2]}")
     sublet("init")
     token = demo_token()
     service = subprocess.Popen([SUBLET, "serve"])
@@ -215,7 +210,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wait_until_ready(f"http://{http}", service)
-    print(what_to_try(f"http://{http}", dns, updates, token, console_link(http)), flush=True)
+    print(what_to_try(f"http://{http}", dns, updates, token, console_link()), flush=True)
     sys.exit(service.wait())
 
 

@@ -366,7 +366,9 @@ def test_ignored_lines_are_named_once() -> None:
     assert parse_pasted_ds(f"{DS}\nhello\nhello", FQDN).ignored == ("hello",)
 
 
-@pytest.mark.parametrize("text", ["hello", "ns1", "192.0.2.1", "ns1_x.example\nns2.x.example"])
+@pytest.mark.parametrize(
+    "text", ["hello", "ns1", "192.0.2.1", "ns1_x.example\nns2.x.example", "abby.ns.x,com", "NS abby.ns.x,com"]
+)
 def test_what_is_not_understood_is_refused(text: str) -> None:
     """Nothing is stored without the line that a person typed."""
     found = parse_pasted_nameservers(text, FQDN).values

@@ -52,6 +52,10 @@ def canonical_address(text: str) -> str:
     try:
         address = f"{local}@{parse_host_name(domain)}"
     except InvalidName as error:
+        if domain and "." not in domain:
+            raise InvalidAddress(
+                f"`{shown(text)}` has no full domain after the @. Give an address such as name@example.net."
+            ) from error
         raise InvalidAddress(str(error)) from error
     if len(address) > EMAIL_LENGTH_MAX or len(local) > LOCAL_PART_LENGTH_MAX:
         raise InvalidAddress(_TOO_LONG)

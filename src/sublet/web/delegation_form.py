@@ -68,13 +68,16 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
 
 
 def ignored_lines(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return a sentence that names the ignored lines; none if there are no such lines."""
+    """Return a sentence that names what is taken, and one that names the ignored lines; none if there are no
+    such lines.
+    """
     if not pasted.ignored:
         return ()
+    taken = ", ".join(pasted.nameservers)
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
     others = len(pasted.ignored) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""
-    return (f"Nothing is taken from {named}{more}.",)
+    return (*([f"The nameservers are {taken}."] if taken else []), f"Nothing is taken from {named}{more}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,8 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
 def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the host names in a text that was pasted for the name `fqdn`.
 
-    Records of other types and of names below `fqdn` are ignored. A line of one word that is no host name is a
+    Records of other types and of names below `fqdn` are ignored. A host with a comma for its last dot is a
+    value as it is, so that the API refuses it. A line of one word that is no host name is a
     value too, so that the API refuses it. If other lines have hosts, it is ignored, unless it has a dot and
     is no address.
     """
@@ -120,6 +121,10 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
         words = _words(line)
         record = _type_of(words)
         hosts = [host for word in words if (host := _host(word))]
+        slips = [each for each in line.split() if _has_comma_for_dot(each)]
+        if slips:
+            found += slips
+            continue
         if record is not None:
             hosts = _hosts_of_ns(words, fqdn) if record == "NS" else []
         elif len(words) > 1:
@@ -313,6 +318,12 @@ def _host(word: str) -> str | None:
         return parse_host_name(word)
     except InvalidName:
         return None
+
+
+def _has_comma_for_dot(word: str) -> bool:
+    """True if a word is a host name with a comma typed for its last dot, and no list of hosts."""
+    host, _, last = word.removesuffix(".").partition(",")
+    return last.isalpha() and last.islower() and last != "auto" and _host(host) is not None
 
 
 def _is_below(word: str, fqdn: str) -> bool:

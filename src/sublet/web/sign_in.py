@@ -1,7 +1,7 @@
 """One form to sign in and to open an account, by a mailed code or link or by a passkey; and the sign-out."""
 
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.responses import Response
 
@@ -23,7 +23,8 @@ async def show(call: PageCall) -> Response:
     """
     if call.registrant is not None and call.refusal is None and not call.request.query_params.get("again"):
         return call.redirect(next_path(call))
-    return call.render("sign_in", next=next_path(call))
+    path = next_path(call)
+    return call.render("sign_in", next=path, chosen=_chosen_name(path))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -121,6 +122,12 @@ def next_path(call: PageCall) -> str:
     Paths of other sites are ignored.
     """
     return _local_path(call.form.get("next") or call.request.query_params.get("next", ""))
+
+
+def _chosen_name(path: str) -> str:
+    """Return the name in the path of the form that registers it, or an empty text."""
+    asked = urlsplit(path)
+    return dict(parse_qsl(asked.query)).get("fqdn", "") if asked.path == "/register" else ""
 
 
 def kept_path(call: PageCall) -> str:

@@ -230,7 +230,14 @@ def parse_mail_address(text: str) -> str:
         raise ValueError(
             f"`{_shown(text)}` has a character before the @ that is not allowed in a mail address. Remove it."
         )
-    address = f"{local}@{parse_host(domain)}"
+    try:
+        address = f"{local}@{parse_host(domain)}"
+    except ValueError as error:
+        if domain and "." not in domain:
+            raise ValueError(
+                f"`{_shown(text)}` has no full domain after the @. Give an address such as name@example.net."
+            ) from error
+        raise
     if len(address) > _MAIL_CHARACTERS_MAX or len(local) > _LOCAL_PART_CHARACTERS_MAX:
         raise too_long
     return address
