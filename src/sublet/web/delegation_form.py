@@ -49,7 +49,7 @@ class CheckNote:
 
 _WELL_FORMED = "These entries are well-formed. This registry doesn't ask the nameservers."
 _NOT_ASKED = "These entries are well-formed. The nameservers are not asked now."
-_NO_NAMESERVERS = CheckNote("warn", "Without nameservers the name isn't in the DNS.")
+_NO_NAMESERVERS = CheckNote("warn", "Without nameservers and records the name isn't in the DNS.")
 
 
 def read_delegation_form(form: Form, fqdn: str) -> PastedDelegation:

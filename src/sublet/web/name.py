@@ -262,13 +262,23 @@ async def show_delete(call: PageCall) -> Response:
     """Show the form that asks to confirm the deletion."""
     if asked := sign_in_again(call):
         return asked
-    return call.render("delete", name=await _find(call))
+    name = await _find(call)
+    if name.status == "trashed":
+        return _already_in_trash(call, name)
+    return call.render("delete", name=name)
 
 
 async def delete(call: PageCall) -> Response:
-    """Move the name to the trash."""
-    done = await call.api("delete", fqdn=call.parameters["fqdn"])
+    """Move the name to the trash. A form that is sent again changes nothing."""
+    name = await _find(call)
+    if name.status == "trashed":
+        return _already_in_trash(call, name)
+    done = await call.api("delete", fqdn=name.fqdn)
     return call.redirect(f"/names/{done.deleted.fqdn}", f"{done.deleted.fqdn} is deleted.")
+
+
+def _already_in_trash(call: PageCall, name: SubdomainShape) -> Response:
+    return call.redirect(f"/names/{name.fqdn}", f"{name.fqdn} is in the trash already.")
 
 
 async def retry(call: PageCall) -> Response:

@@ -67,6 +67,7 @@ async def show_code(call: PageCall) -> Response:
     """
     if call.refusal is None:
         return call.redirect("/signin")
+    call.form.pop("code", None)  # A person types the right code into an empty field.
     return _render_code_form(call, sent_at=call.form.get("sent_at", ""))
 
 
