@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import psycopg
 import uvicorn
+import uvloop
 from psycopg.rows import dict_row
 from sqlalchemy import create_engine
 from starlette.applications import Starlette
@@ -87,6 +88,4 @@ async def serve(port: int, url: str) -> None:
 
 
 if __name__ == "__main__":
-    import uvloop
-
     uvloop.run(serve(int(sys.argv[1]), sys.argv[2]))

@@ -96,9 +96,9 @@ class Resource:
         self._surface = next((each.surface for each in methods.values()), surface)
         self._log_request = choose_request_log(context.settings)
         # A path parameter of an open operation may be a secret, so the log gets the path with the parameters'
-        # names instead of their values.
+        # names instead of their values. Of other paths, those with codes and those that don't exist are
+        # logged without codes.
         self._logged_path = next((each.full_path for each in methods.values() if each.is_open), "")
-        # Other paths with codes, and unknown paths, are logged without codes.
         self._may_have_codes = not methods or any(
             without_codes(each.full_path) != each.full_path for each in methods.values()
         )

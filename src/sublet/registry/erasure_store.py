@@ -73,8 +73,8 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
 
 
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
-    """Erase the texts of a user's tokens, tickets, mails and suspensions; delete the sessions, passkeys,
-    mailed codes and idempotency keys.
+    """Erase the texts of a user's tokens, tickets, mails, names and suspensions; delete the sessions,
+    passkeys, mailed codes and idempotency keys.
 
     `identities` come from `list_identities`, because mail can be older than the user. Mail that isn't sent
     yet is cancelled.
@@ -264,10 +264,11 @@ def _erase_events_of_names(tx: Tx, user_id: int) -> None:
     such as the publisher's, it is the name's present holder.
     """
     events = audit_events.c
-    held = (events.owner_id == user_id) | (events.owner_id.is_(None) & (events.user_id == user_id))
-    unowned = events.owner_id.is_(None) & events.user_id.is_(None)
-    holds = unowned & events.object_id.in_(_ids(subdomains, user_id))
-    _erase_in(tx, "subdomain", (events.object_type == "subdomain") & (held | holds))
+    is_owner = events.owner_id == user_id
+    acted = events.owner_id.is_(None) & (events.user_id == user_id)
+    names_nobody = events.owner_id.is_(None) & events.user_id.is_(None)
+    holds_now = names_nobody & events.object_id.in_(_ids(subdomains, user_id))
+    _erase_in(tx, "subdomain", (events.object_type == "subdomain") & (is_owner | acted | holds_now))
 
 
 def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:

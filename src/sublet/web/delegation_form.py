@@ -67,17 +67,19 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
     }
 
 
-def ignored_lines(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return a sentence that names what is taken, and one that names the ignored lines; none if there are no
-    such lines.
+def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
+    """Return what to tell the user about ignored lines: the nameservers that are taken, then these lines.
+
+    It is empty if no lines are ignored.
     """
     if not pasted.ignored:
         return ()
-    taken = ", ".join(pasted.nameservers)
+    hosts = ", ".join(pasted.nameservers)
+    taken = [f"The nameservers are {hosts}."] if hosts else []
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
     others = len(pasted.ignored) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""
-    return (*([f"The nameservers are {taken}."] if taken else []), f"Nothing is taken from {named}{more}.")
+    return (*taken, f"Nothing is taken from {named}{more}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
     )
     delegation = await call.read("list_subdomains", partial(_read_delegation, planned=planned))
     note = await _ask_nameservers(call, fqdn, pasted, delegation)
-    return CheckedForm(delegation, replace(note, warnings=(*note.warnings, *ignored_lines(pasted))))
+    return CheckedForm(delegation, replace(note, warnings=(*note.warnings, *told_of_ignored(pasted))))
 
 
 async def _ask_nameservers(

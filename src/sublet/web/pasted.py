@@ -111,10 +111,9 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
 def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the host names in a text that was pasted for the name `fqdn`.
 
-    Records of other types and of names below `fqdn` are ignored. A host with a comma for its last dot is a
-    value as it is, so that the API refuses it. A line of one word that is no host name is a
-    value too, so that the API refuses it. If other lines have hosts, it is ignored, unless it has a dot and
-    is no address.
+    Records of other types and of names below `fqdn` are ignored. What the API must refuse is a value too: a
+    host with a comma for its last dot, and a line of one word that is no host name. If other lines have
+    hosts, such a line is ignored, unless it has a dot and is no address.
     """
     found, doubtful, ignored = [], [], []
     for line in _lines(text):

@@ -12,8 +12,8 @@ from sublet.web.delegation_form import (
     CheckNote,
     check_delegation,
     delegation_members,
-    ignored_lines,
     read_delegation_form,
+    told_of_ignored,
 )
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
@@ -73,8 +73,8 @@ async def send(call: PageCall) -> Response:
     path, name = f"/names/{done.subdomain.fqdn}", done.subdomain
     if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
         path += "/records"
-    ignored = ignored_lines(pasted)
-    return call.redirect(path, " ".join((f"{name.fqdn} is yours.", *ignored)), is_warning=bool(ignored))
+    told = told_of_ignored(pasted)
+    return call.redirect(path, " ".join((f"{name.fqdn} is yours.", *told)), is_warning=bool(told))
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:
