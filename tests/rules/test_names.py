@@ -99,6 +99,13 @@ def test_an_invalid_label_is_refused_with_a_sentence(text: str) -> None:
     message.encode()  # a lone surrogate would make the answer a fault
 
 
+def test_each_wrong_character_is_named_once() -> None:
+    with pytest.raises(InvalidName, match=r"contains `_`, a space, `!`\. Use letters"):
+        parse_label("blog_1 _!")
+    with pytest.raises(InvalidName, match=r"contains `#`, `%`, `&`, `@`, `!`, `~`, `=`, `\{`\. Use"):
+        parse_label("#%&@!~={}")
+
+
 def test_an_a_label_that_is_not_canonical_is_refused() -> None:
     # Punycode of "ÄB": decodes, but the one A-label is that of "äb".
     for fake in ("xn--" + "Äb".encode("punycode").decode(), "xn--" + "e\u0301".encode("punycode").decode()):

@@ -67,8 +67,9 @@ def test_a_token_and_its_secret_are_copied(browser: Browser, service: RunningSer
         opened.open("/tokens/new")
         opened.fill("Name", "laptop")
         opened.press("Create the token")
-        opened.page.get_by_role("button", name="Copy").click()
+        opened.page.get_by_role("button", name="Copy the token").click()
         copied = opened.page.evaluate("navigator.clipboard.readText()")
+        assert f"Bearer {copied}" in opened.page.get_by_role("region", name="Command").inner_text()
     assert service.call(copied, "GET", "/me").json()["token"]["name"] == "laptop"
 
 

@@ -1,6 +1,7 @@
 """The forms for nameservers, glue and DS records: what they check, and what they show before it is stored."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +105,20 @@ def test_other_names_are_suggested(browser: ConsoleClient) -> None:
     assert "These names are free: my-own.example.test , own-home.example.test" in taken.text
     assert "my-own.example.test" in stranger.get("/?q=own").text
     assert "free:" not in browser.get("/register?fqdn=other.example.test").text
+
+
+def test_ds_records_below_an_unsigned_zone_are_shown_first_with_a_notice(tmp_path: Path) -> None:
+    with running_service(registry_address(tmp_path)) as running:
+        running.add_domain("example.test")
+        running.register(running.add_user("ada@example.org"), FQDN)
+        ada = console(running, "ada@example.org")
+        shown = ada.submit(
+            ada.get(PATH),
+            PATH,
+            nameservers="ns1.provider.example ns2.provider.example",
+            ds_records=f"2371 13 2 {'1f987cc6' * 8}",
+        )
+    assert "This changes" in shown.text
+    assert (
+        "example.test isn't signed, so the DS records have no effect. Keep the DS records until" in shown.text
+    )

@@ -37,7 +37,8 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
         "daily_credits": "5",
     }
     created = browser.post("/tokens/new", fields)
-    (secret,) = [word for word in created.text.split() if len(word) > 30]
+    secret = next(word for word in created.text.split() if len(word) > 30)
+    assert f'"Authorization: Bearer {secret}" http' in created.text
     stored = service.call(secret, "GET", "/me").json()["token"]
     assert (stored["name"], stored["scopes"], stored["expires_at"]) == (
         "laptop",
@@ -55,7 +56,9 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
     }
 
     path = f"/tokens/{token['id']}"
-    assert "laptop" in browser.get("/tokens").text
+    listed = browser.get("/tokens").text
+    limits = "Only names: a.example.test, *.b.test Only from: 127.0.0.0/8 At most 5 credits a day"
+    assert f"account:read, subdomains:read {limits}" in listed
     page = browser.get(path)
     fields = page.form(path).fields | {"name": "<b>desk</b>", "names": "", "scopes": token["scopes"]}
     changed = browser.post(path, fields)
@@ -71,7 +74,7 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
     assert (no_scope.status, "A token needs a scope" in no_scope.text) == (422, True)
 
     rotated = browser.submit(changed, f"{path}/rotate", overlap_seconds="0")
-    (fresh,) = [word for word in rotated.text.split() if len(word) > 30]
+    fresh = next(word for word in rotated.text.split() if len(word) > 30)
     assert [service.call(each, "GET", "/me").status_code for each in (secret, fresh)] == [401, 200]
     revoked = browser.submit(browser.get(path), f"{path}/revoke")
     assert (revoked.path, "is revoked" in revoked.text) == ("/tokens", True)

@@ -24,6 +24,8 @@ LABEL_OCTETS_MAX: Final = 63
 _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
 _MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
 """Text that the mapping of UTS 46 doesn't change."""
+_NAMED_MAX: Final = 8
+_CALLED: Final = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}
 _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 _RFC_2142_MAILBOXES: Final = frozenset(
@@ -263,13 +265,14 @@ def _is_address(text: str) -> bool:
 
 
 def _refuse_foreign_characters(text: str, typed: str) -> None:
-    for char in text:
-        surrogate = "\ud800" <= char <= "\udfff"
-        if surrogate or (char.isascii() and char not in _ASCII_OF_NAMES):
-            what = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}.get(
-                char, f"`{shown(char)}`"
-            )
-            raise InvalidName(f"`{shown(typed)}` contains {what}. Use letters, digits and hyphens.")
+    foreign = {
+        _CALLED.get(char, f"`{shown(char)}`"): None
+        for char in text
+        if "\ud800" <= char <= "\udfff" or (char.isascii() and char not in _ASCII_OF_NAMES)
+    }
+    if foreign:
+        named = ", ".join(list(foreign)[:_NAMED_MAX])
+        raise InvalidName(f"`{shown(typed)}` contains {named}. Use letters, digits and hyphens.")
 
 
 def _to_a_label(mapped: str, *, strict: bool) -> str:

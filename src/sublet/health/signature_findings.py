@@ -20,14 +20,7 @@ def signature_findings(target: Target, judgement: Judgement, now: datetime) -> I
     """Yield the findings about the signatures of a name with DS records."""
     if not target.delegation.ds_records:
         return
-    if not target.parent_signed:
-        yield Finding(
-            "parent_not_signed",
-            Level.NOTICE,
-            target.domain,
-            f"{target.domain} isn't signed, so the DS records have no effect.",
-            f"Keep the DS records until {target.domain} is signed, or remove them.",
-        )
+    yield from parent_findings(target)
     servers = [each for each in judgement.working if each.chain is not None]
     if not supported_ds(target.delegation.ds_records) or not servers:
         return
@@ -40,6 +33,18 @@ def signature_findings(target: Target, judgement: Judgement, now: datetime) -> I
     chains = [each.chain for each in servers if each.chain is not None]
     yield from _expiry_findings(target, chains, now)
     yield from _algorithm_findings(target, chains)
+
+
+def parent_findings(target: Target) -> Iterator[Finding]:
+    """Yield the finding that the parent zone isn't signed, if the name has DS records. No server is asked."""
+    if target.delegation.ds_records and not target.parent_signed:
+        yield Finding(
+            "parent_not_signed",
+            Level.NOTICE,
+            target.domain,
+            f"{target.domain} isn't signed, so the DS records have no effect.",
+            f"Keep the DS records until {target.domain} is signed, or remove them.",
+        )
 
 
 def _chain_finding(target: Target, server: Server, chain: ChainVerdict, level: Level) -> Finding:

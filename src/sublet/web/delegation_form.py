@@ -12,7 +12,9 @@ from sublet.dns.names import shown
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.errors import RateLimited, Refusal, Unavailable
 from sublet.health.api import FindingShape
+from sublet.health.model import Finding, Target
 from sublet.health.plan_delegation import plan_delegation
+from sublet.health.signature_findings import parent_findings
 from sublet.operations.call import Call
 from sublet.subdomains.model import Register
 from sublet.subdomains.shapes import SubdomainShape
@@ -38,7 +40,7 @@ class CheckNote:
 
     kind: str
     title: str
-    findings: tuple[FindingShape, ...] = ()
+    findings: tuple[Finding | FindingShape, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -105,20 +107,19 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
         glue=tuple(GlueEntry(each["host"], each.get("ipv4"), each.get("ipv6")) for each in pasted.glue),
         ds_records=pasted.ds_records,
     )
-    delegation = await call.read("list_subdomains", partial(_read_delegation, planned=planned))
-    note = await _ask_nameservers(call, fqdn, pasted, delegation)
-    return CheckedForm(delegation, replace(note, warnings=(*note.warnings, *told_of_ignored(pasted))))
+    target = await call.read("list_subdomains", partial(_read_target, planned=planned))
+    note = await _ask_nameservers(call, fqdn, pasted, target)
+    return CheckedForm(target.delegation, replace(note, warnings=(*note.warnings, *told_of_ignored(pasted))))
 
 
-async def _ask_nameservers(
-    call: PageCall, fqdn: str, pasted: PastedDelegation, delegation: Delegation
-) -> CheckNote:
+async def _ask_nameservers(call: PageCall, fqdn: str, pasted: PastedDelegation, target: Target) -> CheckNote:
     """Return the result of the queries to the nameservers of a well-formed delegation."""
-    if not delegation.nameservers:
+    if not target.delegation.nameservers:
         return _NO_NAMESERVERS
     if not call.checks_nameservers:
-        warnings = delegation_warnings(delegation)
-        return CheckNote("warn" if warnings else "good", _WELL_FORMED, warnings=warnings)
+        findings = tuple(parent_findings(target))
+        warnings = delegation_warnings(target.delegation)
+        return CheckNote("warn" if findings or warnings else "good", _WELL_FORMED, findings, warnings)
     try:
         check = (await call.api("check_delegation", {"fqdn": fqdn, **delegation_members(pasted)})).check
     except (RateLimited, Unavailable) as refusal:
@@ -127,8 +128,8 @@ async def _ask_nameservers(
     return CheckNote(kind, title.format(check.fqdn), tuple(check.findings))
 
 
-def _read_delegation(tx: Tx, call: Call[None, None], *, planned: Register) -> Delegation:
-    return plan_delegation(tx, call.actor(), call.registrant.holder, planned).target.delegation
+def _read_target(tx: Tx, call: Call[None, None], *, planned: Register) -> Target:
+    return plan_delegation(tx, call.actor(), call.registrant.holder, planned).target
 
 
 async def check_pasted(call: PageCall) -> Response:

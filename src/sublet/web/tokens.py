@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from sublet.accounts.tokens.api import TokenDetailShape
 from sublet.accounts.tokens.tokens import (
     LIFE_DEFAULT,
     OVERLAP_SECONDS_DEFAULT,
@@ -12,6 +13,7 @@ from sublet.accounts.tokens.tokens import (
     OWN_LIFE_MAX,
 )
 from sublet.restrictions import SCOPES
+from sublet.web.filters import plural
 from sublet.web.form import Form
 from sublet.web.page import PageCall
 from sublet.web.sign_in import sign_in_again
@@ -40,7 +42,21 @@ async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
     filters = call.filters("cursor")
     found = await call.find_page("list_tokens", filters)
-    return call.render("tokens", filters=filters, found=found, now=_now())
+    return call.render("tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of)
+
+
+def _limits_of(token: TokenDetailShape) -> list[str]:
+    """Return what restricts a token besides its scopes, as the list shows it."""
+    listed = {
+        "Only names": token.names,
+        "Only under": token.domains,
+        "Only from": token.networks,
+        "Only records at": token.record_names,
+    }
+    found = [f"{words}: {', '.join(values)}" for words, values in listed.items() if values]
+    if token.daily_credits is not None:
+        found.append(f"At most {plural(token.daily_credits, 'credit')} a day")
+    return found
 
 
 async def show_new(call: PageCall) -> Response:

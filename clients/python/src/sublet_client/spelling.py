@@ -43,6 +43,7 @@ _MAIL_CHARACTERS_MAX = 254
 _LOCAL_PART_CHARACTERS_MAX = 64
 _WILDCARD = "*."
 
+_NAMED_MAX = 8
 _NO_NAME_CHARACTER = re.compile(r"[^-.0-9A-Za-z\x80-\ud7ff\ue000-\U0010ffff]")
 _NO_LOCAL_PART_CHARACTER = re.compile(r'[\s"(),:;<>\[\\\]]')
 _IPV4 = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
@@ -436,11 +437,10 @@ def _map_name(text: str) -> str:
         raise ValueError(
             f"A name has 1 to {_TEXT_CHARACTERS_MAX} characters, and this has {len(text)}. Check it."
         )
-    wrong = _NO_NAME_CHARACTER.search(text)
-    if wrong is not None:
-        raise ValueError(
-            f"`{_shown(text)}` contains `{_shown(wrong[0])}`. Use letters, digits, hyphens and dots."
-        )
+    wrong = dict.fromkeys(_NO_NAME_CHARACTER.findall(text))
+    if wrong:
+        found = ", ".join(f"`{_shown(each)}`" for each in list(wrong)[:_NAMED_MAX])
+        raise ValueError(f"`{_shown(text)}` contains {found}. Use letters, digits, hyphens and dots.")
     try:
         mapped = idna.uts46_remap(text, std3_rules=True, transitional=False)
     except ValueError as error:
