@@ -62,6 +62,21 @@ def test_a_ticket_from_opening_to_closing(service: RunningService) -> None:
     assert console(service, service.add_user("ben@example.org").email).get(path).status == 404
 
 
+def test_a_form_used_before_is_taken_with_other_values_at_the_second_try(
+    service: RunningService,
+) -> None:
+    """As after the browser's button Back: the form has the idempotency key of the first ticket."""
+    ada = service.add_user()
+    browser = console(service, ada.email)
+    form = browser.get("/tickets/new")
+    for _ in range(2):
+        first = browser.submit(form, "/tickets/new", subject="First", message="One")
+        assert first.path == "/tickets/T-000001"
+    asked = browser.submit(form, "/tickets/new", subject="Second", message="Two")
+    assert (asked.status, "You used this form before" in asked.text, "Two" in asked.text) == (422, True, True)
+    assert browser.submit(asked, "/tickets/new").path == "/tickets/T-000002"
+
+
 @pytest.mark.operations("credits", "payments", "free_subdomains")
 def test_credits_with_packages_and_history(service: RunningService) -> None:
     service.add_domain()
