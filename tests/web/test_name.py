@@ -211,6 +211,10 @@ def test_the_form_of_an_old_page_is_refused(
     refused = browser.submit(changed, f"{PATH}/nameservers", confirm="yes")
     assert (refused.status, "This has changed since you read it" in refused.text) == (412, True)
     assert service.delegation(FQDN) == {"ns3.provider.example"}
+    compared = browser.submit(refused, f"{PATH}/nameservers")
+    assert "removed: ns3.provider.example added: ns2.provider.example" in compared.text
+    browser.submit(compared, f"{PATH}/nameservers", confirm="yes")
+    assert service.delegation(FQDN) == {"ns2.provider.example"}
 
 
 def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None:

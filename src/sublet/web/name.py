@@ -156,7 +156,8 @@ async def change_nameservers(call: PageCall) -> Response:
     Well-formed nameservers that replace nothing need no confirmation, unless their check says something.
     """
     subdomain = await _find(call)
-    etag = call.form.get("etag", "")
+    # Only the confirmation is of what the page has shown. What a form changes is compared with the present.
+    etag = call.form.get("etag", "") if call.form.is_on("confirm") else _etag(subdomain)
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await _render_nameservers(call, subdomain, etag=etag)
