@@ -70,7 +70,7 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     assert places == sorted(places)
     chosen = "fqdn=alto.example.test&fqdn=bass.example.test"
     file = browser.get(f"/names/many?do=export&{chosen}").response.text.splitlines()
-    assert [line.split(",")[0] for line in file] == ["name", "bass.example.test", "alto.example.test"]
+    assert [line.split(",")[0] for line in file] == ["name", "alto.example.test", "bass.example.test"]
     assert browser.get("/names/many?do=trash").path == "/names", "no name is chosen"
     both = ["alto.example.test", "bass.example.test", "cello.example.test"][:2]
     page = browser.get(f"/names/many?do=nameservers&{chosen}")

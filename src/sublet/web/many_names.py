@@ -7,15 +7,20 @@ import csv
 import io
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from sublet.db import Tx
 from sublet.errors import Refusal, SignInRequired
+from sublet.operations.call import Call
+from sublet.subdomains.api import shape_of
+from sublet.subdomains.find import list_in_account
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.filters import sentence
-from sublet.web.page import LISTED_MAX, PageCall
+from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.sign_in import sign_in_again
@@ -49,7 +54,7 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
     if action not in ACTIONS or not chosen:
         return call.redirect("/names", "Choose names and what to do with them.", is_warning=True)
     if action == "export":
-        return _file_of(await _find(call, chosen))
+        return _file_of(await call.read("list_subdomains", partial(_read_chosen, chosen=chosen)))
     if asked := sign_in_again(call):
         return asked
     return call.render(
@@ -115,10 +120,10 @@ def _change(call: PageCall) -> tuple[str, dict[str, Any] | None] | None:
     return None
 
 
-async def _find(call: PageCall, chosen: Sequence[str]) -> list[SubdomainShape]:
-    wanted = set(chosen)
-    found = await call.api("list_subdomains", query={"limit": LISTED_MAX})
-    return [each for each in found.subdomains if each.fqdn in wanted]
+def _read_chosen(tx: Tx, call: Call[None, None], *, chosen: Sequence[str]) -> list[SubdomainShape]:
+    """Return the chosen names that the user still has, in order of the alphabet."""
+    found = list_in_account(tx, call.actor(), chosen)
+    return [shape_of(call, each, tx.now) for each in sorted(found, key=lambda each: each.fqdn)]
 
 
 def _file_of(names: Iterable[SubdomainShape]) -> Response:
