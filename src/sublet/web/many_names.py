@@ -26,6 +26,7 @@ from sublet.web.presets import apply_preset, find_presets
 from sublet.web.sign_in import sign_in_again
 
 T = TypeVar("T")
+R = TypeVar("R")
 CHOSEN_MAX = 50
 """The maximum number of chosen names."""
 CONCURRENCY = 5
@@ -92,11 +93,11 @@ async def send(call: PageCall) -> Response:
     return await show(call, results=await run_for_each(chosen, one))
 
 
-async def run_for_each(items: Iterable[T], do: Callable[[T], Awaitable[ChangeResult]]) -> list[ChangeResult]:
+async def run_for_each(items: Iterable[T], do: Callable[[T], Awaitable[R]]) -> list[R]:
     """Run a function for each item, for a few at once, and return the results in order."""
     places = asyncio.Semaphore(CONCURRENCY)
 
-    async def one(item: T) -> ChangeResult:
+    async def one(item: T) -> R:
         async with places:
             return await do(item)
 

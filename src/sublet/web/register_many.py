@@ -1,12 +1,11 @@
 """Register many names at once: paste them, see the price of each, confirm once, download the results."""
 
-import asyncio
 import csv
 import io
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 from starlette.responses import Response
 
@@ -14,15 +13,13 @@ from sublet.errors import PriceChanged, Refusal, SignInRequired
 from sublet.platform_domains.api import ModeShape
 from sublet.subdomains.api import AvailabilityShape, UsageShape
 from sublet.web.filters import credits_, reason, sentence
+from sublet.web.many_names import CONCURRENCY, run_for_each
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
-T = TypeVar("T")
 NAMES_MAX = 50
-CONCURRENCY = 5
-"""The number of concurrent registrations. Each may wait for its publication."""
 PORTION_SECONDS = 1.5
 """How long a request registers names. Then the page shows the results, and its form registers the other
 names.
@@ -55,7 +52,7 @@ async def send(call: PageCall) -> Response:
         done = [_read_result(line) for line in call.form.lines("result")[:NAMES_MAX]]
         until = time.monotonic() + PORTION_SECONDS
         while rest:
-            done += await _run_for_each(call, rest[:CONCURRENCY], _register)
+            done += await run_for_each(rest[:CONCURRENCY], partial(_register, call))
             rest = rest[CONCURRENCY:]
             if isinstance(call.refusal, SignInRequired):
                 done += [Row(fqdn, text="Not registered: sign in again first") for fqdn, *_ in rest]
@@ -67,9 +64,8 @@ async def send(call: PageCall) -> Response:
     if len(names) > NAMES_MAX:
         return await show(call, problem=f"These are {len(names)} names. Enter {NAMES_MAX} at most.")
     domain = call.form.get("domain", "")
-    found = await _run_for_each(
-        call, [[each if "." in each else f"{each}.{domain}"] for each in names], _find_offers
-    )
+    full = [each if "." in each else f"{each}.{domain}" for each in names]
+    found = await run_for_each(full, partial(_find_offers, call))
     return await show(call, found=found)
 
 
@@ -86,7 +82,7 @@ async def download(call: PageCall) -> Response:
     return Response(written.getvalue(), headers=headers, media_type="text/csv")
 
 
-def _read_order(line: str) -> tuple[str, ...]:
+def _read_order(line: str) -> tuple[str, str, str]:
     """Return the name, the mode and the price in a line of the form."""
     fqdn, mode, price = (*line.split(), "", "", "")[:3]
     return fqdn, mode, price
@@ -97,18 +93,6 @@ def _read_result(line: str) -> Row:
     fqdn, _, said = line.partition(" ")
     registered, _, text = said.partition(" ")
     return Row(fqdn, text=text, is_owned=registered == "yes")
-
-
-async def _run_for_each(
-    call: PageCall, orders: Sequence[Sequence[str]], do: Callable[..., Awaitable[T]]
-) -> list[T]:
-    places = asyncio.Semaphore(CONCURRENCY)
-
-    async def one(order: Sequence[str]) -> T:
-        async with places:
-            return await do(call, *order)
-
-    return await asyncio.gather(*(one(each) for each in orders))
 
 
 async def _find_offers(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
@@ -156,7 +140,8 @@ def price_names(
             yield Row(each.fqdn, offer)
 
 
-async def _register(call: PageCall, fqdn: str, mode: str, price: str) -> Row:
+async def _register(call: PageCall, order: tuple[str, str, str]) -> Row:
+    fqdn, mode, price = order
     members = {
         "fqdn": fqdn,
         "registration_mode": mode,
