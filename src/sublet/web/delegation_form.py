@@ -1,4 +1,4 @@
-"""Parse the form fields of a delegation, compare them with the stored delegation, and check them."""
+"""Compare the form of a delegation with the stored one, and check it. `pasted.py` parses the fields."""
 
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,6 +1,9 @@
 """The sweep: expires, renews, trashes, purges and releases names by their dates (docs/spec-choices.md,
 "Subdomain states").
 
+Expiry changes no column: the status follows from `expires_at` (`lifecycle.derive_status`). The sweep stores
+and mails it as the milestone `expired` (`milestones.py`).
+
 The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates:
 at `due_at` a name is next processed, at `loss_at` its user loses it. A batch is one transaction, so a worker
 can be killed at any moment.
