@@ -82,7 +82,7 @@ def primary_settings(folder: Path, server: NameServerProcess, name: str = "main"
 def check_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let services query serials four times a second, and check zones as often as possible."""
     monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
-    monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.1)
+    monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
     monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 0.0)
 
 
