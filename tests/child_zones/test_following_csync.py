@@ -54,8 +54,8 @@ def test_nameservers_follow_the_child(request: pytest.FixtureRequest, tmp_path: 
         with Watcher(RESOLVER, f"www.{CHILD}") as watcher:
             child.change_records(*TWO, CSYNC)
             notify(service.dns, CHILD, "CSYNC")
-            wait_until(lambda: _nameservers(service, ada) == HOSTS, 60)
-            wait_until(lambda: _delegated(parent) == {f"{each}." for each in HOSTS}, 60)
+            wait_until(lambda: _nameservers(service, ada) == HOSTS)
+            wait_until(lambda: _delegated(parent) == {f"{each}." for each in HOSTS})
         assert watcher.faults(secure=True) == [], watcher.answers
         _check_traces(service, ada)
         _check_attacks(service, ada, child)
@@ -70,7 +70,7 @@ def _check(service: RunningService) -> tuple[str, str | None]:
         got.update(service.operator("subdomain", "check-csync", CHILD, expect=None) or {})
         return "outcome" in got
 
-    wait_until(is_checked, 60)
+    wait_until(is_checked)
     return got["outcome"], got["refusal"]
 
 

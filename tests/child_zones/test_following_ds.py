@@ -79,7 +79,7 @@ def _roll_and_go_insecure(service: RunningService, ada: Registrant, child: KnotC
         child.control("zone-key-rollover", CHILD, "ksk")
         wait_until(lambda: child.ds_records() != first)
         notify(service.dns, CHILD)
-        wait_until(lambda: followed.ds_records() == child.ds_records(), 60)
+        wait_until(lambda: followed.ds_records() == child.ds_records())
         wait_until(lambda: child.key_tags("ksk") == {each.key_tag for each in followed.ds_records()})
     assert watcher.faults(secure=True) == [], watcher.answers
     assert [each["source"] for each in followed.show()["ds_records"]] == ["cds"]

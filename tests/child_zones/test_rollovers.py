@@ -52,7 +52,7 @@ def _roll_bind(child: BindChild, followed: FollowedChild) -> None:
             line for line in child.control("dnssec", "-status", CHILD).splitlines() if "- ds:" in line
         )
 
-    wait_until(has_seen_ds, 60)
+    wait_until(has_seen_ds)
     child.roll()
 
     def is_rolled() -> bool:
@@ -61,7 +61,7 @@ def _roll_bind(child: BindChild, followed: FollowedChild) -> None:
         now = followed.ds_records()
         return bool(now) and not now & before and child.key_tags("ksk") == {each.key_tag for each in now}
 
-    wait_until(is_rolled, 120)
+    wait_until(is_rolled)
 
 
 def _roll_powerdns(child: PowerDnsChild, followed: FollowedChild) -> None:
@@ -84,7 +84,7 @@ def _go_insecure(child: BindChild | PowerDnsChild, followed: FollowedChild) -> N
     """Ask for no DS records, and stop signing once resolvers have forgotten them."""
     child.ask_to_delete()
     followed.wait_for(lambda ds_records: not ds_records)
-    wait_until(lambda: not _cached("DS"), 60)
+    wait_until(lambda: not _cached("DS"))
     assert [each["by"] for each in followed.timeline("ds_followed")] == ["system"]
 
 
@@ -177,7 +177,7 @@ def test_the_parent_has_the_ds_records_seconds_after_a_notify_message(
             on.service.clock.pass_time(minutes=2)  # more than the rest of a name
             began = time.monotonic()
             notify(on.service.dns, CHILD)
-            wait_until(lambda: ds_at(on.primary.address, CHILD, on.primary.port) == child.ds_records(), 60)
+            wait_until(lambda: ds_at(on.primary.address, CHILD, on.primary.port) == child.ds_records())
             took.append(time.monotonic() - began)
             wait_until(lambda: child.key_tags("ksk") == {each.key_tag for each in followed.ds_records()})
     assert median(took) <= 5, took

@@ -79,7 +79,7 @@ def _wait_for(
 ) -> AutomaticDs:
     """Let time pass, and return the name's state after the check that changes it."""
     service.clock.pass_time(days=days)
-    wait_until(lambda: is_done(_state(service)), 60)
+    wait_until(lambda: is_done(_state(service)))
     return _state(service)
 
 

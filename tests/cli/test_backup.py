@@ -84,7 +84,7 @@ def registering(service: RunningService, who: Registrant) -> Iterator[list[str]]
 
 def wait_for_more(names: list[str]) -> None:
     seen = len(names)
-    wait_until(lambda: len(names) >= seen + NAMES_BEFORE, 60)
+    wait_until(lambda: len(names) >= seen + NAMES_BEFORE)
 
 
 @pytest.mark.uncovered

@@ -1,11 +1,13 @@
 """The Python client through a network that delays, cuts and repeats answers."""
 
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 
-from sublet_client import Client
+from sublet_client import Client, _transport
 from support.http_clients import NO_TLS
 from support.http_proxy import FATES, HttpProxy, http_proxy
 from support.repetitions import share
@@ -38,8 +40,10 @@ def _check_paid_once(service: RunningService, who: Registrant, fqdns: list[str])
 
 
 def test_each_name_is_paid_once_despite_lost_answers(
-    service: RunningService, who: Registrant, proxy: HttpProxy
+    service: RunningService, who: Registrant, proxy: HttpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / 50), monotonic=time.monotonic)
+    monkeypatch.setattr(_transport, "time", clock)
     fqdns = [f"n{number}.example.test" for number in range(NAMES)]
     http = httpx2.Client(verify=NO_TLS, trust_env=False)
     with Client(proxy.url, who.token, http=http) as client:

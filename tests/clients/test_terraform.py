@@ -123,6 +123,16 @@ resource "sublet_token" "certificates" {
   record_names = ["_ACME-challenge", "_acme-challenge.*"]
 }
 """
+IMPORTS = """
+import {
+  to = sublet_records.site
+  id = "SITE.example.test/@/TYPE1"
+}
+import {
+  to = sublet_records.https
+  id = "site.example.test/site.example.test./https"
+}
+"""
 WRONG_RECORDS = """
 resource "sublet_records" "wrong" {
   for_each = { ns = "ns1.provider.example", a = "8.8.4", cname = "www", txt = "\\"x" }
@@ -211,29 +221,70 @@ def terraform(service: RunningService, who: Registrant, tmp_path: Path) -> Terra
     return Terraform(folder, service.base_url, who.token)
 
 
-def test_a_name_from_apply_to_destroy(service: RunningService, who: Registrant, terraform: Terraform) -> None:
-    terraform.write(BLOG)
-    terraform.apply()
-    assert service.delegation("blog.example.test") == NS
+def test_a_name_and_its_records_from_apply_to_destroy(
+    service: RunningService, who: Registrant, terraform: Terraform
+) -> None:
+    service.operator("domain", "edit", "example.test", "--records", "on")
+    terraform.write(WRONG_RECORDS)
+    sentences = terraform.refused("validate")
+    assert "`8.8.4` is not an IP address" in sentences
+    assert "`2001:db8::1` is no address of A records" in sentences
+    assert "`NS` is not a type that a name may have" in sentences
+    assert "A TTL of 1 seconds is not allowed" in sentences
+    assert re.search(r'in resource "sublet_records" "address": \d+: name = "a..b"', sentences)
 
-    terraform.write(SIGNED)
-    assert "1 changed" in terraform.apply()
+    terraform.write(BLOG + RECORDS)
+    assert "9 added" in terraform.apply()  # the parallel creations lose none
+    assert service.delegation("blog.example.test") == NS
+    assert sorted(service.dig("site.example.test", "A", "+short").split()) == ["8.8.4.4", "8.8.8.8"]
+    path = "/subdomains/site.example.test/records"
+    assert len(service.call(who, "GET", path).json()["records"]) == 6
+
+    changed = RECORDS.replace('"8.8.8.8", "8.8.4.4"', '"8.8.4.4"').replace("ttl    = 60", "ttl    = 600")
+    terraform.write(SIGNED + changed)
+    assert "0 added, 3 changed, 0 destroyed" in terraform.apply()
     assert service.delegation("blog.example.test") == SIGNED_NS
     assert "8.8.4.4" in service.dig("blog.example.test")
     renewal = service.call(who, "GET", "/subdomains/blog.example.test/auto-renew").json()["auto_renew"]
     assert (renewal["enabled"], renewal["max_credits"]) == (True, 0)
+    assert service.dig("site.example.test", "A", "+short").split() == ["8.8.4.4"]
     assert terraform.planned() == {}
 
-    drift = {"nameservers": ["ns9.provider.example"], "glue": [], "ds_records": []}
-    service.call(who, "PUT", "/subdomains/blog.example.test/nameservers", drift)
-    assert terraform.planned() == {"sublet_subdomain.blog": "updated in-place"}
+    _drift(service, who)
+    assert terraform.planned() == dict.fromkeys(
+        ("sublet_subdomain.blog", "sublet_records.site"), "updated in-place"
+    )
     terraform.apply()
     assert service.delegation("blog.example.test") == SIGNED_NS
+
+    terraform.run("state", "rm", "sublet_records.site", "sublet_records.https")
+    refused = terraform.refused("apply")
+    assert "Import them: terraform import sublet_records.NAME 'site.example.test/@/A'" in refused
+    terraform.write(SIGNED + changed + IMPORTS)
+    assert "2 imported, 0 added" in terraform.apply()
+    assert terraform.planned() == {}
+
+    terraform.write(SIGNED + changed.partition('resource "sublet_records"')[0])
+    terraform.apply()
+    left = service.call(who, "GET", path).json()["records"]
+    assert [each["name"] for each in left] == ["e"], "what it has not created stays"
 
     terraform.apply("-destroy")
     assert service.delegation("blog.example.test") == set()
     trashed = service.list_all(who, "/subdomains?status=trashed", "subdomains")
-    assert [each["fqdn"] for each in trashed] == ["blog.example.test"]
+    assert {each["fqdn"] for each in trashed} == {"blog.example.test", "site.example.test"}
+
+
+def _drift(service: RunningService, who: Registrant) -> None:
+    """Change a name and its records without Terraform."""
+    delegation = {"nameservers": ["ns9.provider.example"], "glue": [], "ds_records": []}
+    service.call(who, "PUT", "/subdomains/blog.example.test/nameservers", delegation)
+    records = [
+        {"name": "@", "type": "A", "values": ["8.8.8.8"]},
+        {"name": "e", "type": "TXT", "values": ["x"]},
+    ]
+    path = "/subdomains/site.example.test/records"
+    assert service.call(who, "PATCH", path, {"records": records}).status_code == 200
 
 
 def test_nothing_is_paid_without_max_credits(
@@ -261,57 +312,6 @@ def test_a_price_that_rose_after_the_plan_is_not_paid(
     assert result.code == 1
     assert "was cty.NumberIntVal(10), but now cty.NumberIntVal(11)" in " ".join(result.text.split())
     assert service.call(who, "GET", "/credits").json()["credit_balance"] == 25
-
-
-def test_records_from_apply_to_destroy(service: RunningService, tmp_path: Path) -> None:
-    service.add_domain("example.test", "--records", "on")
-    who = service.add_user()
-    terraform = Terraform(tmp_path, service.base_url, who.token)
-    terraform.write(WRONG_RECORDS)
-    sentences = terraform.refused("validate")
-    assert "`8.8.4` is not an IP address" in sentences
-    assert "`2001:db8::1` is no address of A records" in sentences
-    assert "`NS` is not a type that a name may have" in sentences
-    assert "A TTL of 1 seconds is not allowed" in sentences
-    assert re.search(r'in resource "sublet_records" "address": \d+: name = "a..b"', sentences)
-
-    terraform.write(RECORDS)
-    assert "8 added" in terraform.apply()  # the parallel creations lose none
-    assert sorted(service.dig("site.example.test", "A", "+short").split()) == ["8.8.4.4", "8.8.8.8"]
-    assert terraform.planned() == {}
-    path = "/subdomains/site.example.test/records"
-    assert len(service.call(who, "GET", path).json()["records"]) == 6
-
-    drift = {
-        "records": [
-            {"name": "@", "type": "A", "values": ["8.8.8.8"]},
-            {"name": "e", "type": "TXT", "values": ["x"]},
-        ]
-    }
-    assert service.call(who, "PATCH", path, drift).status_code == 200
-    assert terraform.planned() == {"sublet_records.site": "updated in-place"}
-    changed = RECORDS.replace('"8.8.8.8", "8.8.4.4"', '"8.8.4.4"').replace("ttl    = 60", "ttl    = 600")
-    terraform.write(changed)
-    assert "0 added, 2 changed, 0 destroyed" in terraform.apply()
-    assert service.dig("site.example.test", "A", "+short").split() == ["8.8.4.4"]
-    assert terraform.planned() == {}
-
-    terraform.run("state", "rm", "sublet_records.site", "sublet_records.https")
-    refused = terraform.refused("apply")
-    assert "Import them: terraform import sublet_records.NAME 'site.example.test/@/A'" in refused
-    imports = {"site": "SITE.example.test/@/TYPE1", "https": "site.example.test/site.example.test./https"}
-    for name, identifier in imports.items():
-        done = terraform.run("import", "-no-color", f"sublet_records.{name}", identifier)
-        assert done.code == 0, done.text
-    # Only the registry knows the form of the HTTPS record: its spelling is in the state after an apply.
-    assert terraform.planned() in ({}, {"sublet_records.https": "updated in-place"})
-    terraform.apply()
-    assert terraform.planned() == {}
-
-    terraform.write(changed.partition('resource "sublet_records"')[0])
-    terraform.apply()
-    left = service.call(who, "GET", path).json()["records"]
-    assert [each["name"] for each in left] == ["e"], "what it has not created stays"
 
 
 @pytest.mark.whole

@@ -211,4 +211,4 @@ def test_a_user_deletes_its_account(shop: RunningService, ada: Registrant) -> No
         return [each for each in found if each.reference == f"user.delete:{ada.id}"]
 
     assert len(notices()) == 1
-    wait_until(lambda: notices()[0].recipient == "deleted", 60)  # once it is sent
+    wait_until(lambda: notices()[0].recipient == "deleted")  # once it is sent

@@ -2,7 +2,6 @@
 and its clock.
 """
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -14,6 +13,7 @@ from sublet.subdomains.lifecycle import ACTIONS
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import Registrant, RunningService
+from support.serve_process import wait_until
 from support.subdomain_states import ACTION_REQUESTS
 
 NS1 = "ns1.provider.example"
@@ -33,15 +33,6 @@ def get(shop: RunningService, who: Registrant, fqdn: str) -> httpx.Response:
     return shop.call(who, "GET", f"/subdomains/{fqdn}")
 
 
-def until_delegation(shop: RunningService, fqdn: str, expected: set[str]) -> set[str]:
-    """Changes of the command line are published within the publisher's poll; wait for it, within bounds."""
-    for _ in range(100):
-        if shop.delegation(fqdn) == expected:
-            break
-        time.sleep(0.05)
-    return shop.delegation(fqdn)
-
-
 def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
     """POST restore brings it back as it was; the answer is that of a registration, and it stands in the DNS
     again.
@@ -54,7 +45,7 @@ def test_restore_within_the_paid_time_is_free(shop: RunningService) -> None:
     assert [(each["fqdn"], each["status"], each["renewal_available"]) for each in trash] == [
         (fqdn, "trashed", False)
     ]
-    assert until_delegation(shop, fqdn, set()) == set()
+    wait_until(lambda: shop.delegation(fqdn) == set())
     answer = shop.call(user, "POST", f"/subdomains/{fqdn}/restore")
     body = answer.json()
     assert (answer.status_code, list(body)) == (
@@ -129,7 +120,7 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     shop.believe_clock()
     shown = get(shop, user, fqdn).json()["subdomain"]
     assert (shown["status"], shown["renewal_available"], shown["nameservers"]) == ("suspended", False, [NS1])
-    assert until_delegation(shop, fqdn, set()) == set()
+    wait_until(lambda: shop.delegation(fqdn) == set())
     path = f"/subdomains/{fqdn}"
     for method, where in (
         ("PUT", "/nameservers"),
@@ -144,5 +135,5 @@ def test_a_suspended_name_can_only_be_read(shop: RunningService) -> None:
     ticket = {"subject": "Why?", "message": "Why?", "fqdn": fqdn}
     assert shop.call(user, "POST", "/support/tickets", ticket).status_code == 201
     shop.operator("subdomain", "unsuspend", fqdn)
-    assert until_delegation(shop, fqdn, {NS1}) == {NS1}
+    wait_until(lambda: shop.delegation(fqdn) == {NS1})
     assert get(shop, user, fqdn).json()["subdomain"]["renewal_available"] is True

@@ -2,7 +2,6 @@
 each rule.
 """
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -61,11 +60,7 @@ def test_delete_moves_to_the_trash(shop: RunningService, ada: Registrant) -> Non
     assert timedelta(days=29, hours=23) < until - shop.clock() <= timedelta(days=30)
     listed = shop.call(ada, "GET", "/subdomains").json()["subdomains"]
     assert found["fqdn"] not in [each["fqdn"] for each in listed]
-    for _ in range(100):
-        if shop.delegation(found["fqdn"]) == set():
-            break
-        time.sleep(0.05)
-    assert shop.delegation(found["fqdn"]) == set()
+    wait_until(lambda: shop.delegation(found["fqdn"]) == set())
     assert code_of(shop.call(ada, "DELETE", f"/subdomains/{found['fqdn']}")) == (404, "subdomain_not_found")
 
 

@@ -102,7 +102,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         soon = (service.clock() + timedelta(seconds=1)).isoformat()
         body = {"name": "short", "scopes": list(SCOPES), "expires_at": soon}
         tokens["expired"] = service.call(ada, "POST", "/tokens", body).json()["secret"]
-        wait_until(lambda: service.call(tokens["expired"], "GET", "/me").status_code == 401, 60)
+        wait_until(lambda: service.call(tokens["expired"], "GET", "/me").status_code == 401)
         yield World(service, ada, paths, tokens, _browsers(service, suspended))
 
 
@@ -310,13 +310,13 @@ def _rotate_under_load(service: RunningService, issued: dict[str, Any]) -> None:
         thread.start()
     try:
         for round_number in range(1, 4):
-            wait_until(lambda: len(statuses) >= round_number * LOAD / 3, 60)  # noqa: B023 - called in this round
+            wait_until(lambda: len(statuses) >= round_number * LOAD / 3)  # noqa: B023 - called in this round
             answer = service.call(
                 secret[-1], "POST", f"/tokens/{issued['id']}/rotate", {"overlap_seconds": 60}
             )
             assert answer.status_code == 200
             secret.append(answer.json()["secret"])
-        wait_until(lambda: len(statuses) >= LOAD * 4 / 3, 60)
+        wait_until(lambda: len(statuses) >= LOAD * 4 / 3)
     finally:
         stop.set()
         for thread in threads:

@@ -197,7 +197,7 @@ def _started(folder: Path, url: str) -> Iterator[int]:
         return False
 
     try:
-        wait_until(is_up, 60)
+        wait_until(is_up)
         yield started[-1].pid
     finally:
         if started[-1].poll() is None:

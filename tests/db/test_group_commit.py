@@ -170,7 +170,7 @@ def test_a_read_only_database_refuses_writes_answers_reads_and_recovers(tmp_path
 def test_a_write_waits_for_the_lock_of_another_process_then_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 3)
 
     async def story(database: SqliteDatabase) -> None:
         other = sqlite3.connect(tmp_path / "things.db", isolation_level=None)

@@ -78,12 +78,12 @@ def test_a_running_service_works_while_a_migration_adds_to_the_schema(
         load = Load(service, service.add_user(free_quota="100000"))
         serving.start()
         with load.running():
-            wait_until(lambda: load.requests > MEANWHILE, 60)
+            wait_until(lambda: load.requests > MEANWHILE)
             told = newer.run(postgresql_url, "migrate", "--check")
             assert told["pending"] == [REVISION]
             assert newer.run(postgresql_url, "migrate")["after"] == REVISION
             since = load.requests
-            wait_until(lambda: load.requests > since + MEANWHILE, 60)
+            wait_until(lambda: load.requests > since + MEANWHILE)
             assert newer.run(postgresql_url, "migrate")["before"] == REVISION
         assert load.doubtful == {}, "an answer was lost"
         load.check_stored()
@@ -141,7 +141,7 @@ def test_a_process_that_starts_during_an_upgrade_waits_and_is_refused(postgresql
                 with psycopg.connect(postgresql_url) as other:
                     return other.execute(waiting).fetchone() == (1,)
 
-            await asyncio.to_thread(wait_until, waits, 4)
+            await asyncio.to_thread(wait_until, waits)
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(Unavailable, match="9999"):
             await beginning
@@ -198,11 +198,11 @@ def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path:
             return row is not None and row[0] > 0
 
         for _ in range(2):  # it timed out once and waits again
-            wait_until(waits, 60)
+            wait_until(waits)
             other.execute(
                 "SELECT 1 FROM users"
             )  # queued behind the migration, and answered before its timeout
-            wait_until(lambda: not waits(), 60)
+            wait_until(lambda: not waits())
         reading.commit()
         answer, errors = migrating.communicate(timeout=120)
     assert migrating.returncode == 0, (answer, errors)

@@ -31,6 +31,7 @@ from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
+from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep import store as sweep_store
 from support.authenticator import Authenticator
 from support.browsers import Browser
@@ -86,7 +87,10 @@ def test_the_command_prints_the_grants() -> None:
     assert "GRANT SELECT, INSERT ON transfers TO sublet_worker;" in done.stdout
 
 
-def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: Path) -> None:
+def test_the_service_works_with_a_login_for_each_part(
+    found: Logins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.05)
     with (
         primary_and_settings(tmp_path) as (server, section),
         split_service(found, section, **update_settings(tmp_path)) as service,
@@ -113,7 +117,7 @@ def test_the_service_works_with_a_login_for_each_part(found: Logins, tmp_path: P
         # Reminders, automatic renewals, trash and purge. After an absence of a week the sweep would stop.
         for _ in range(30):
             service.clock.pass_time(days=6)
-            wait_until(lambda: _is_idle(service), 60)
+            wait_until(lambda: _is_idle(service))
         counted = service.read(_count)
         assert all(counted[name] for name in ("milestones", "mails", "terms", "forecasts")), counted
         assert service.doctor() == []
@@ -128,7 +132,7 @@ def _notify(service: RunningService, name: str) -> None:
         found = service.read(lambda tx: find_followed(tx, name))
         return found is not None and found[2] is not None
 
-    wait_until(is_due, 60)
+    wait_until(is_due)
     service.operator("domain", "edit", "example.test", "--automatic-ds", "off", "--no-csync")
 
 

@@ -50,7 +50,7 @@ class Visitor:
             ]
             return bool(found)
 
-        wait_until(has_come, 60)
+        wait_until(has_come)
         self.read = len(self.mailbox.taken)
         self.codes.update(re.findall(r"your code is (\d{6})", found[-1]))
         self.secrets.update(re.findall(r"\?token=(\S+)", found[-1]))
@@ -192,7 +192,7 @@ def test_no_code_link_or_token_is_left_once_the_mails_are_sent(address: str, tmp
         ):
             use_everything(eve)
             assert (len(eve.codes), len(eve.secrets)) == (3, 13)
-            wait_until(lambda: serving.service.read(unsent) == 0, 60)
+            wait_until(lambda: serving.service.read(unsent) == 0)
             texts = copies(serving, tmp_path)
             assert serving.stop() == 0
             for path in (

@@ -138,7 +138,7 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
             return str(service.call(ada, "GET", other).json()["health"]["state"])
 
         # The worker checks the others within minutes.
-        wait_until(lambda: state_a_minute_later() == "broken", 60)
+        wait_until(lambda: state_a_minute_later() == "broken")
         broken = service.call(ada, "GET", "/subdomains?health=broken").json()["subdomains"]
         assert [each["fqdn"] for each in broken] == [cases["dead"].fqdn]
         subject = f"{cases['dead'].fqdn} doesn't work"
@@ -147,7 +147,7 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
             service.clock.pass_time(hours=1)
             return [each["subject"] for each in service.operator("mail", "list")]
 
-        wait_until(lambda: mails_an_hour_later() == [subject], 60)
+        wait_until(lambda: mails_an_hour_later() == [subject])
         _check_aliases(service, ada)
         assert service.doctor() == []
 
@@ -171,7 +171,7 @@ def _check_aliases(service: RunningService, user: Registrant) -> None:
         f"{path}/records",
         {"records": [{"name": name, "type": "CNAME", "values": [host]} for name, host in hosts.items()]},
     )
-    wait_until(lambda: service.call(user, "GET", path).json()["subdomain"]["status"] == "active", 60)
+    wait_until(lambda: service.call(user, "GET", path).json()["subdomain"]["status"] == "active")
     health = service.call(user, "POST", f"{path}/health").json()["health"]
     assert health["state"] == "degraded"
     assert {(each["code"], each["subject"]) for each in health["findings"]} == {
@@ -185,7 +185,7 @@ def _check_aliases(service: RunningService, user: Registrant) -> None:
         return str(service.call(user, "GET", f"{path}/health").json()["health"]["state"])
 
     # The worker checks the change within minutes.
-    wait_until(lambda: state_a_minute_later() == "healthy", 60)
+    wait_until(lambda: state_a_minute_later() == "healthy")
 
 
 def gone(name: str) -> dict[str, object]:

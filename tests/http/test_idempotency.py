@@ -118,7 +118,7 @@ def test_a_key_at_two_processes_takes_effect_once(registry: str) -> None:
     async def story() -> list[WriteResult | Refusal]:
         one, two = process(registry), process(registry)
         first = asyncio.create_task(outcome_of(call(one), verb))
-        await asyncio.to_thread(verb.started.wait, 5)
+        await asyncio.to_thread(verb.started.wait, 60)
         try:
             return list(await asyncio.gather(first, outcome_of(call(two), verb)))
         finally:
@@ -145,7 +145,7 @@ def test_a_waiting_process_runs_the_request_after_a_refusal_elsewhere(registry: 
     async def story() -> list[WriteResult | Refusal]:
         one, two = process(registry), process(registry)
         first = asyncio.create_task(outcome_of(call(one), refused))
-        await asyncio.to_thread(started.wait, 5)
+        await asyncio.to_thread(started.wait, 60)
         try:
             return list(await asyncio.gather(first, outcome_of(call(two), verb)))
         finally:
@@ -170,7 +170,7 @@ def test_a_request_in_progress_at_another_process_is_reported(postgresql_server:
     async def story(url: str) -> list[WriteResult | Refusal]:
         one, two = process(url), process(f"{url}?options=-c%20lock_timeout%3D200")
         first = asyncio.create_task(outcome_of(call(one), long))
-        await asyncio.to_thread(verb.started.wait, 5)
+        await asyncio.to_thread(verb.started.wait, 60)
         try:
             second = await outcome_of(call(two), verb)
             ended.set()

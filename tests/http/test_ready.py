@@ -57,4 +57,4 @@ def test_a_service_on_a_read_only_postgresql_is_not_ready(
     assert on_postgresql.call(ada, "GET", "/subdomains").status_code == 200
     assert _ready(on_postgresql) == (503, False, reason)
     set_read_only("off")
-    wait_until(lambda: _ready(on_postgresql) == (200, True, ""), 60)
+    wait_until(lambda: _ready(on_postgresql) == (200, True, ""))

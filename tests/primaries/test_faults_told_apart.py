@@ -85,7 +85,7 @@ def test_a_wrong_clock(
     if on.primary.kind != "powerdns":  # it doesn't send its time
         direction = "behind" if ahead_seconds > 0 else "ahead of"
         assert detail.endswith(f" s {direction} this host's")
-        assert abs(int(detail.partition(" s ")[0].split()[-1]) - abs(ahead_seconds)) <= 2
+        assert abs(int(detail.partition(" s ")[0].split()[-1]) - abs(ahead_seconds)) < 60
     healed(on, ada, fqdn)
 
 

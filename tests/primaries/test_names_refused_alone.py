@@ -16,7 +16,7 @@ from sublet.primaries.judgement import NOT_APPLIED, SENTENCES
 from sublet.primaries.primary import send_update
 from sublet.subdomains import published_owner_store
 from support.name_servers import KINDS, NameServerProcess
-from support.primary_faults import HEALED_SECONDS, changed, healed, no_rights, register, shown, state
+from support.primary_faults import changed, healed, no_rights, register, shown, state
 from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import wait_until
@@ -75,14 +75,14 @@ def test_a_refused_name_does_not_delay_the_others(on: ServiceOn, ada: Registrant
         bad = waiting[8]
         for fqdn in waiting:
             if fqdn != bad:
-                wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
-        wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED, HEALED_SECONDS)
+                wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active")  # type: ignore[misc]
+        wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED)
         # Of 16: five refused updates, each with a probe, and four accepted halves. The last one may be
         # repeated.
         assert len(updates.records) <= 20, updates.records
         wait_until(lambda: state(on).problem is None)
         assert not {record for record in on.records() if record[0] == bad}
-    wait_until(lambda: shown(on, ada, bad)["status"] == "active", 70)
+    wait_until(lambda: shown(on, ada, bad)["status"] == "active")
     healed(on, ada, *waiting)
 
 
@@ -102,8 +102,8 @@ def test_a_zone_that_refuses_everything_gets_few_updates(
         updates.records.clear()
         before = state(on).attempts
         server.start()
-        wait_until(lambda: state(on).problem == cause, HEALED_SECONDS)
-        wait_until(lambda: state(on).attempts >= before + 3, HEALED_SECONDS)
+        wait_until(lambda: state(on).problem == cause)
+        wait_until(lambda: state(on).attempts >= before + 3)
         sent, attempts = len(updates.records), state(on).attempts - before
         assert sent <= 2 * (attempts + 1), updates.records
         for fqdn in waiting:

@@ -19,7 +19,7 @@ from sublet.cli.main import app
 from sublet.dns.types import Secondary
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
-from sublet.primaries import serial_watch, zone_metrics
+from sublet.primaries import drift_repair, primary_zone, serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
 from support.name_servers import NameServerProcess, fresh_key, secondary
 from support.serve_process import free_address, wait_until
@@ -140,14 +140,16 @@ def test_the_text_output_reports_the_same_problems(kept_site: Site) -> None:
     assert f" {kept_site.on.primary.serial()} " in row
 
 
-def test_a_frozen_primary(site: Site) -> None:
+def test_a_frozen_primary(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (primary_zone, drift_repair, zone_probe):
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", 1.0)
     site.on.primary.freeze()
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)
     # A frozen server accepts no more connections once its queue is full.
     hanging = {"no_answer", "unreachable"}
     problems = {f'sublet_zone_problem{{cause="{cause}",zone="{ZONE}"}}' for cause in hanging}
-    wait_until(lambda: bool(problems & site.on.service.metrics().keys()), 60)
+    wait_until(lambda: bool(problems & site.on.service.metrics().keys()))
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 1)
     assert site.on.service.metrics()[f'sublet_oldest_unpublished_seconds{{zone="{ZONE}"}}'] > 0
     failures = (
@@ -166,6 +168,7 @@ def test_a_frozen_primary(site: Site) -> None:
     service.clock.advance(minutes=6)
     (violation,) = [each for each in service.doctor() if each.invariant == "nothing_waits"]
     assert re.search(r"its zone's problem is (no_answer|unreachable): main \(", violation.message)
+    monkeypatch.undo()
     site.on.primary.thaw()
     site.wait_for_metric(f'sublet_unpublished_names{{zone="{ZONE}"}}', 0)
     assert not [name for name in site.on.service.metrics() if name.startswith("sublet_zone_problem{")]
@@ -185,7 +188,8 @@ def test_a_wrong_key(kept_site: Site) -> None:
     wait_until(lambda: bool(kept_site.on.service.operator("zone", "status", expect=None)["well"]))
 
 
-def test_a_secondary_that_does_not_follow(kept_site: Site) -> None:
+def test_a_secondary_that_does_not_follow(kept_site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zone_probe, "FOLLOW_SECONDS", 0.5)
     control = ["knotc", "-b", "-s", f"{kept_site.second.folder}/r/knot.sock"]
     kept_site.second.run([*control, "zone-freeze", ZONE])
     kept_site.publish("second")
@@ -194,6 +198,7 @@ def test_a_secondary_that_does_not_follow(kept_site: Site) -> None:
     assert [each["what"] for each in kept_site.status(well=False)["wrong"]] == ["secondary_behind"]
     kept_site.second.run([*control, "zone-thaw", ZONE])
     kept_site.wait_for_metric(lag, 0)
+    monkeypatch.undo()
     kept_site.status(well=True)
 
 

@@ -67,7 +67,7 @@ def test_a_rolling_restart_under_load_fails_no_request(roles: Apart, api: RolePr
             old = set(api.children())
             roles.pids |= old
             api.process.send_signal(signal.SIGHUP)
-            wait_until(lambda of=old: has_new_children(api, of), 60)  # type: ignore[misc]
+            wait_until(lambda of=old: has_new_children(api, of))  # type: ignore[misc]
             hammer.wait_for_more(20)
     assert hammer.failures == []
     assert hammer.closed > 0
@@ -88,7 +88,7 @@ def test_a_killed_process_is_restarted_and_its_counts_stay(roles: Apart, api: Ro
         os.kill(victim, signal.SIGKILL)
     roles.service.client.close()
     roles.service.client = http_clients.Client(timeout=60)
-    wait_until(lambda: has_new_children(api, before), 60)
+    wait_until(lambda: has_new_children(api, before))
     assert roles.service.call(ada, "GET", "/me").status_code == 200
     assert metrics_of(roles, "sublet_http_requests_total") == counted + 11
     assert api.text.count("api_process_died") == WORKERS
@@ -118,7 +118,7 @@ def test_a_stopping_api_refuses_connections_and_loses_no_request(
     with hammering(f"{roles.service.base_url}/me", token) as hammer:
         hammer.wait_for_more(20)
         assert api.end(number) == 0
-        wait_until(lambda: bool(hammer.failures), 60)
+        wait_until(lambda: bool(hammer.failures))
     # A connection that waits in the listening socket's queue when that closes is reset; no process has read
     # its request.
     kinds = {each.partition("(")[0] for each in hammer.failures}
@@ -146,13 +146,13 @@ def test_a_replacement_that_does_not_start_leaves_the_old_processes(
         ada, old = roles.service.add_user(), set(api.children())
         file.write_text('log_level = "loud"\n')
         api.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: api.has_said("api_processes_not_replaced"), 60)
-        wait_until(lambda: set(api.children()) == old, 60)
+        wait_until(lambda: api.has_said("api_processes_not_replaced"))
+        wait_until(lambda: set(api.children()) == old)
         assert roles.service.call(ada, "GET", "/me").status_code == 200
         assert "log_level: 'loud'" in api.text
         file.write_text('log_level = "info"\n')
         api.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: has_new_children(api, old), 60)
+        wait_until(lambda: has_new_children(api, old))
 
 
 def test_unknown_addresses_of_the_built_in_name_servers_are_reported(roles: Apart) -> None:

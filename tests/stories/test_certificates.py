@@ -78,7 +78,7 @@ def pebble(folder: Path, dns: tuple[str, int]) -> Iterator[AcmeServer]:
     ):
         try:
             directory = f"https://127.0.0.1:{ports[0]}/dir"
-            wait_until(lambda: answers(directory, certificate), 60)
+            wait_until(lambda: answers(directory, certificate))
             yield AcmeServer(directory, certificate)
         finally:
             process.terminate()
@@ -162,7 +162,7 @@ def sign_up(service: RunningService, mailbox: Mailbox) -> str:
     auth = service.base_url.removesuffix("/api/v1") + "/auth"
     asked = service.client.post(f"{auth}/signup", json={"email": "eve@example.org", "name": "Eve"})
     assert asked.status_code == 202, asked.text
-    wait_until(lambda: bool(mailbox.messages()), 60)
+    wait_until(lambda: bool(mailbox.messages()))
     code = re.search(r"your code is (\d{6})", text_of(mailbox.messages()[0]))
     assert code is not None
     confirmed = service.client.post(

@@ -25,7 +25,7 @@ class Hammer:
     def wait_for_more(self, answers: int) -> None:
         """Wait until `answers` more requests were answered, or one failed."""
         wanted = self.answers + answers
-        wait_until(lambda: self.answers >= wanted or bool(self.failures), 60)
+        wait_until(lambda: self.answers >= wanted or bool(self.failures))
 
     def _ask(self, url: str, token: str, pause_seconds: float) -> None:
         split = urlsplit(url)

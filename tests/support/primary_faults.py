@@ -17,7 +17,6 @@ from support.running_service import Registrant
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn
 
-HEALED_SECONDS = 60.0
 PROVIDER = "ns.provider.example"
 _NUMBERS = itertools.count(1)
 
@@ -42,8 +41,8 @@ def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
     """Register a name whose publication must fail for this cause, and return the name."""
     fqdn = register(on, who)
     # A BIND that has just started may answer SERVFAIL to the first update, which is retried.
-    wait_until(lambda: state(on).problem == cause, HEALED_SECONDS)
-    wait_until(lambda: shown(on, who, fqdn)["provision_error"] == SENTENCES[cause], HEALED_SECONDS)
+    wait_until(lambda: state(on).problem == cause)
+    wait_until(lambda: shown(on, who, fqdn)["provision_error"] == SENTENCES[cause])
     problem = state(on)
     assert problem.problem_detail
     assert problem.problem_at is not None
@@ -53,7 +52,7 @@ def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
 
 def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
     for fqdn in fqdns:
-        wait_until(lambda of=fqdn: shown(on, who, of)["status"] == "active", HEALED_SECONDS)  # type: ignore[misc]
+        wait_until(lambda of=fqdn: shown(on, who, of)["status"] == "active")  # type: ignore[misc]
         assert shown(on, who, fqdn)["provision_error"] is None
         assert (fqdn, "NS", f"{PROVIDER}.") in on.records()
     wait_until(lambda: state(on).problem is None)

@@ -376,7 +376,7 @@ class FollowedChild:
             self.check()
             return is_done(self.ds_records())
 
-        wait_until(is_so, 60)
+        wait_until(is_so)
 
     def wait_for_new_ds(self, before: Collection[DsRecord]) -> None:
         """Check the name until it has DS records, and none of `before`."""

@@ -237,7 +237,7 @@ class RunningService:
             str(self.dns[1]),
             "+norecurse",
             "+tries=1",
-            "+time=5",
+            "+time=60",
             *options,
             name,
             rdtype,

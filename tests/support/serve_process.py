@@ -102,11 +102,19 @@ class ServeProcess:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    """Wait until a condition is true. Fail only after a time that is long enough for any busy machine."""
+    """Wait until a condition is true. Fail only after a time that is long enough for any busy machine.
+
+    A pause takes twice as long as the question before it, up to a second, because many questions slow down
+    what they ask about.
+    """
     ends = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ends, f"{_named(condition)}: not so within {seconds:g} s"
-        time.sleep(0.05)
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < ends, f"{_named(condition)}: not so within {seconds:g} s"
+        time.sleep(min(max(0.05, 2 * (now - asked)), 1.0))
 
 
 def _named(condition: Callable[[], bool]) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
-from sublet.primaries import drift_repair
+from sublet.primaries import drift_repair, publisher_transactions
 from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
@@ -83,7 +83,7 @@ def check_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let services query serials four times a second, and check zones as often as possible."""
     monkeypatch.setattr(drift_repair, "POLL_SECONDS", 0.25)
     monkeypatch.setattr(drift_repair, "PAUSE_MIN_SECONDS", 0.5)
-    monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 1.0)
+    monkeypatch.setattr(drift_repair, "PAUSE_FACTOR", 0.0)
 
 
 @contextmanager
@@ -111,7 +111,11 @@ def service_on(
             service.add_domain(ZONE, *allowed)
             yield ServiceOn(service, None, frozenset())
         return
-    with primary(kind, folder / kind, ZONE, secondaries=secondaries, records=records) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        primary(kind, folder / kind, ZONE, secondaries=secondaries, records=records) as server,
+    ):
+        patch.setattr(publisher_transactions, "ZONE_BACK_OFF_MAX_SECONDS", 1.0)
         first = frozenset(server.records())
         section = before(primary_settings(folder, server))
         with running_service(url, primaries=(section,), **chosen) as service:

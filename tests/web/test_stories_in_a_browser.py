@@ -75,7 +75,7 @@ def code_to(mailbox: Mailbox, email: str) -> str:
         texts = [text_of(each) for each in mailbox.messages() if each["to"] == email]
         return re.findall(r"your code is (\d{6})", texts[-1]) if texts else []
 
-    wait_until(lambda: bool(newest()), 60)
+    wait_until(lambda: bool(newest()))
     return newest()[0]
 
 

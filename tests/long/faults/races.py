@@ -373,7 +373,7 @@ def processes(
             each.start()
         serving[0].service.add_domain()
         yield serving
-        wait_until(lambda: zone_is_right(serving[0].service), 120)
+        wait_until(lambda: zone_is_right(serving[0].service))
         assert serving[0].service.doctor() == []
         assert [each.stop() for each in serving] == [0] * count
 

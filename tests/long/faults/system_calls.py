@@ -51,7 +51,7 @@ def wait_for_end(path: Path, pid: int) -> None:
             trace.seek(max(0, path.stat().st_size - 2000))
             return bool(end.search(trace.read()))
 
-    wait_until(is_written, 60)
+    wait_until(is_written)
 
 
 def calls_of(paths: Sequence[Path]) -> Iterator[Call]:

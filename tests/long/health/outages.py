@@ -348,7 +348,7 @@ def _states(service: RunningService) -> dict[str, str]:
 def _wait_for_checks(service: RunningService) -> None:
     """Wait until the worker has checked the names that are due now."""
     since = service.clock() - timedelta(seconds=1)  # The output of commands has whole seconds.
-    wait_until(lambda: _health(service).keys() == NAMES.keys(), 120)
+    wait_until(lambda: _health(service).keys() == NAMES.keys())
     due = {
         label
         for label, each in _health(service).items()
@@ -359,7 +359,7 @@ def _wait_for_checks(service: RunningService) -> None:
         found = _health(service)
         return all(_is_checked(found[label], since, service.clock()) for label in due)
 
-    wait_until(is_done, 120)
+    wait_until(is_done)
 
 
 def _is_checked(health: dict[str, Any], since: datetime, now: datetime) -> bool:
