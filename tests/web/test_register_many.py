@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sublet.web import register_many
+from sublet.web.many_names import CONCURRENCY
 from support.console_client import console
 from support.running_service import RunningService, registry_address, running_service
 
@@ -84,7 +85,7 @@ def test_a_long_list_is_registered_completely_in_parts(
     monkeypatch.setattr(register_many, "PORTION_SECONDS", 0)
     service.add_user("carl@example.org", free_quota="50")
     browser = console(service, "carl@example.org")
-    names = "\n".join(f"long{number}" for number in range(register_many.CONCURRENCY + 2))
+    names = "\n".join(f"long{number}" for number in range(CONCURRENCY + 2))
     quoted = browser.submit(browser.get("/register/many"), "/register/many", names=names)
     first = browser.submit(quoted, "/register/many", confirm="yes")
     assert "5 of 7 names registered" in first.text
