@@ -12,6 +12,7 @@ import dns.opcode
 import pytest
 
 from sublet.config import PrimarySettings
+from sublet.primaries import primary_zone
 from sublet.primaries.update import fence_name
 from support.dns_proxy import dns_proxy
 from support.primary_faults import register, shown, state
@@ -57,12 +58,16 @@ def on(tmp_path: Path, passed: Passed) -> Iterator[ServiceOn]:
         yield stack.enter_context(service_on("knot", tmp_path, before=before, publish_wait_ms=0))
 
 
-def test_no_message_has_more_names_than_the_settings_allow(on: ServiceOn, passed: Passed) -> None:
+def test_no_message_has_more_names_than_the_settings_allow(
+    on: ServiceOn, passed: Passed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ada = on.service.add_user()
+    monkeypatch.setattr(primary_zone, "TIMEOUT_SECONDS", 0.5)
     passed.is_shut = True
     first = register(on, ada)
     wait_until(lambda: state(on).problem == "no_answer")
     waiting = [first, *(register(on, ada) for _ in range(3 * BATCH_MAX))]
+    monkeypatch.undo()
     passed.is_shut = False
     for fqdn in waiting:
         wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active")  # type: ignore[misc]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from sublet.primaries.check_zone import CLOCK_MARGIN
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import Registrant
@@ -77,6 +78,7 @@ def test_records_of_every_type_are_published_changed_repaired_and_removed(
     on.primary.nsupdate(
         [f"delete {NAME}. TXT", f"add by-hand.{NAME}. 60 TXT left", f"add www.{NAME}. 60 TXT hand"]
     )
+    service.clock.advance(seconds=CLOCK_MARGIN.total_seconds())
     wait_until(lambda: served(on) == owners(*left, new) | {(f"by-hand.{NAME}", "TXT")})
 
     below = service.call(ada, "PUT", f"{path}/records", {"records": [{**SETS[-1], "name": "*"}]}).json()

@@ -115,6 +115,63 @@ def _refused(function: Provocation) -> Provocation:
     return function
 
 
+def by_new_user(
+    method: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    credit_count: int = 0,
+    holding: list[str] | None = None,
+) -> Provocation:
+    """Return a trigger whose request a new user sends.
+
+    A registration is of an unused name. With `holding` the user has registered a name with these nameservers,
+    which `{fqdn}` in the path stands for.
+    """
+
+    def provocation(service: RunningService) -> Iterator[Send]:
+        user, fqdn = new_user(service, credit_count=credit_count), unused_name()
+        if holding is not None:
+            service.register(user, fqdn, nameservers=holding)
+        sent = body
+        if body is not None and (method, path) == ("POST", "/subdomains"):
+            sent = {key: value for key, value in {"fqdn": fqdn, **body}.items() if value is not None}
+        yield lambda: service.call(user, method, path.format(fqdn=fqdn), sent)
+
+    return provocation
+
+
+_PLUS: dict[str, Any] = {"registration_mode": "plus"}
+_HOST = "ns1.provider.example"
+REFUSALS |= {
+    "invalid_request": by_new_user("POST", "/subdomains", {"fqdn": 1}),
+    "invalid_cursor": by_new_user("GET", "/payments?cursor=abc"),
+    "method_not_allowed": by_new_user("PATCH", "/subdomains"),
+    "payload_too_large": by_new_user("POST", "/support/tickets", {"subject": "a", "message": "x" * 65_536}),
+    "payment_confirmation_required": by_new_user("POST", "/subdomains", _PLUS, credit_count=10),
+    "insufficient_credits": by_new_user("POST", "/subdomains", {**_PLUS, "confirm": True}, credit_count=9),
+    "price_changed": by_new_user(
+        "POST", "/subdomains", {**_PLUS, "confirm": True, "max_credits": 9}, credit_count=10
+    ),
+    "registration_mode_not_allowed": by_new_user("POST", "/subdomains", {"registration_mode": "admin"}),
+    "session_required": by_new_user("GET", "/sessions"),
+    "registration_closed": by_new_user("POST", "/subdomains", {"fqdn": "name.closed.test"}),
+    "platform_domain_not_found": by_new_user("POST", "/subdomains", {"fqdn": "a.missing.test"}),
+    "not_found": by_new_user("POST", "/subdomain", {}),
+    "nameserver_required": by_new_user("POST", "/subdomains/{fqdn}/retry", holding=[]),
+    "retry_not_available": by_new_user("POST", "/subdomains/{fqdn}/retry", holding=[_HOST]),
+    "renewal_not_available": by_new_user("POST", "/subdomains/{fqdn}/renew", holding=[]),
+    "conflict": by_new_user("POST", "/subdomains/{fqdn}/restore", holding=[]),
+    "validation_failed": by_new_user(
+        "POST", "/subdomains", {"nameservers": [_HOST, "-"], "ds_records": [DS, "0 0"]}
+    ),
+    # No query is sent for a name under .example.
+    "delegation_broken": by_new_user(
+        "POST", "/subdomains", {"fqdn": "name.checked.test", "nameservers": [_HOST]}
+    ),
+}
+
+
 # Malformed
 
 
@@ -123,31 +180,6 @@ def invalid_json(service: RunningService) -> Iterator[Send]:
     user = new_user(service)
     headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
     yield lambda: service.client.post(service.base_url + "/subdomains", content=b'{"fqdn":', headers=headers)
-
-
-@_refused
-def invalid_request(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": 1})
-
-
-@_refused
-def invalid_cursor(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "GET", "/payments?cursor=abc")
-
-
-@_refused
-def method_not_allowed(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "PATCH", "/subdomains")
-
-
-@_refused
-def payload_too_large(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    body = {"subject": "long", "message": "x" * (64 * 1024)}
-    yield lambda: service.call(user, "POST", "/support/tickets", body)
 
 
 @_refused
@@ -236,43 +268,7 @@ def rate_limited(service: RunningService) -> Iterator[Send]:
     yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "One", "message": "more"})
 
 
-# Money
-
-
-@_refused
-def payment_confirmation_required(service: RunningService) -> Iterator[Send]:
-    user = new_user(service, credit_count=10)
-    yield lambda: service.call(
-        user,
-        "POST",
-        "/subdomains",
-        {"fqdn": unused_name(), "registration_mode": "plus", "nameservers": ["ns1.a.net"]},
-    )
-
-
-@_refused
-def insufficient_credits(service: RunningService) -> Iterator[Send]:
-    user = new_user(service, credit_count=9)
-    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
-    yield lambda: service.call(user, "POST", "/subdomains", body)
-
-
-@_refused
-def price_changed(service: RunningService) -> Iterator[Send]:
-    user = new_user(service, credit_count=10)
-    body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True, "max_credits": 9}
-    yield lambda: service.call(user, "POST", "/subdomains", body)
-
-
 # Forbidden
-
-
-@_refused
-def registration_mode_not_allowed(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(
-        user, "POST", "/subdomains", {"fqdn": unused_name(), "registration_mode": "admin"}
-    )
 
 
 @_refused
@@ -287,12 +283,6 @@ def free_quota_exceeded(service: RunningService) -> Iterator[Send]:
 @_refused
 def session_invalid(service: RunningService) -> Iterator[Send]:
     yield lambda: Browser(service, "x").call("GET", "/me")
-
-
-@_refused
-def session_required(service: RunningService) -> Iterator[Send]:
-    who = new_user(service)
-    yield lambda: service.call(who, "GET", "/sessions")
 
 
 @_refused
@@ -331,12 +321,6 @@ def signup_closed(service: RunningService) -> Iterator[Send]:
     origin = service.base_url.removesuffix("/api/v1")
     body = {"email": "eve@example.org", "name": "Eve"}
     yield lambda: service.client.post(f"{origin}/auth/signup", json=body)
-
-
-@_refused
-def registration_closed(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "POST", "/subdomains", {"fqdn": unused_name("closed.test")})
 
 
 def _device_code(service: RunningService) -> dict[str, str]:
@@ -395,12 +379,6 @@ def organization_not_found(service: RunningService) -> Iterator[Send]:
 
 
 @_refused
-def platform_domain_not_found(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "POST", "/subdomains", {"label": "a", "domain": "missing.test"})
-
-
-@_refused
 def ticket_not_found(service: RunningService) -> Iterator[Send]:
     other = new_user(service)
     opened = service.call(other, "POST", "/support/tickets", {"subject": "Mine", "message": "Mine"})
@@ -425,12 +403,6 @@ def transfer_not_found(service: RunningService) -> Iterator[Send]:
     yield lambda: service.call(user, "POST", f"/transfers/{offered.json()['transfer']['id']}/accept")
 
 
-@_refused
-def not_found(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "POST", "/subdomain", {"fqdn": unused_name()})
-
-
 # Conflicts with the current state
 
 
@@ -448,27 +420,6 @@ def ticket_closed(service: RunningService) -> Iterator[Send]:
     number = opened.json()["ticket"]["ticket_number"]
     service.operator("ticket", "close", number)
     yield lambda: service.call(user, "POST", f"/support/tickets/{number}/reply", {"message": "But"})
-
-
-@_refused
-def nameserver_required(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
-    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
-
-
-@_refused
-def retry_not_available(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    fqdn = service.register(user, unused_name(), nameservers=["ns1.provider.example"])["subdomain"]["fqdn"]
-    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/retry")
-
-
-@_refused
-def renewal_not_available(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
-    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/renew")
 
 
 @_refused
@@ -509,28 +460,6 @@ def transfer_pending(service: RunningService) -> Iterator[Send]:
     path = f"/subdomains/{fqdn}/transfer"
     assert service.call(user, "POST", path, {"to": "first@example.org"}).status_code == 201
     yield lambda: service.call(user, "POST", path, {"to": "second@example.org"})
-
-
-@_refused
-def conflict(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    fqdn = service.register(user, unused_name())["subdomain"]["fqdn"]
-    yield lambda: service.call(user, "POST", f"/subdomains/{fqdn}/restore")
-
-
-@_refused
-def validation_failed(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    body = {"fqdn": unused_name(), "nameservers": ["ns1.provider.example", "-"], "ds_records": [DS, "0 0"]}
-    yield lambda: service.call(user, "POST", "/subdomains", body)
-
-
-@_refused
-def delegation_broken(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    # No query is sent for a name under .example.
-    body = {"fqdn": unused_name("checked.test"), "nameservers": ["ns1.provider.example"]}
-    yield lambda: service.call(user, "POST", "/subdomains", body)
 
 
 @_refused

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from support.error_triggers import Provocation, Send, new_user, unused_name
+from support.error_triggers import Provocation, Send, by_new_user, new_user, unused_name
 from support.running_service import DS, RunningService
 
 FIELD_CODES: dict[str, Provocation] = {}
@@ -14,15 +14,8 @@ def _field(function: Provocation) -> Provocation:
     return function
 
 
-def _registering(code: str, *, coupon: bool = False, **body: Any) -> None:
-    def provocation(service: RunningService) -> Iterator[Send]:
-        user = new_user(service, credit_count=10)
-        members = {key: value for key, value in {"fqdn": unused_name(), **body}.items() if value is not None}
-        if coupon:
-            service.operator("coupon", "add", code.upper(), "--percent", "50")
-        yield lambda: service.call(user, "POST", "/subdomains", members)
-
-    FIELD_CODES[code] = provocation
+def _registering(code: str, **body: Any) -> None:
+    FIELD_CODES[code] = by_new_user("POST", "/subdomains", body, credit_count=10)
 
 
 _SPAN = ["ns1.provider.example", "ns2.provider.example", "ns3.provider.example", "ns4.provider.example"]
@@ -67,9 +60,19 @@ _registering(
 )
 _registering("nameserver_unregistered", nameservers=["ns1.unregistered.example.test"])
 _registering("coupon_invalid", registration_mode="plus", coupon_code="NOSUCH")
-_registering("coupon_not_applicable", coupon=True, coupon_code="coupon_not_applicable")
 _registering("unknown_field", nameserver="ns1.provider.example")
 _registering("wrong_type", confirm="true")
+FIELD_CODES |= {
+    "required": by_new_user("POST", "/support/tickets", {"subject": "No message"}),
+    "too_long": by_new_user("POST", "/support/tickets", {"subject": "x" * 201, "message": "short"}),
+    "unknown_value": by_new_user("GET", "/subdomains?status=live"),
+}
+
+
+@_field
+def coupon_not_applicable(service: RunningService) -> Iterator[Send]:
+    service.operator("coupon", "add", "PLUS", "--percent", "50")
+    yield from by_new_user("POST", "/subdomains", {"coupon_code": "plus"})(service)
 
 
 @_field
@@ -80,19 +83,6 @@ def nameserver_cycle(service: RunningService) -> Iterator[Send]:
     service.register(user, other, nameservers=[f"ns1.{one}"])
     path = f"/subdomains/{one}/nameservers"
     yield lambda: service.call(user, "PUT", path, {"nameservers": [f"ns1.{other}"]})
-
-
-@_field
-def required(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "POST", "/support/tickets", {"subject": "No message"})
-
-
-@_field
-def too_long(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    body = {"subject": "x" * 201, "message": "short"}
-    yield lambda: service.call(user, "POST", "/support/tickets", body)
 
 
 @_field
@@ -116,9 +106,3 @@ def duplicate_field(service: RunningService) -> Iterator[Send]:
     headers = {"authorization": f"Bearer {user.token}", "content-type": "application/json"}
     content = b'{"fqdn": "a.example.test", "fqdn": "b.example.test"}'
     yield lambda: service.client.post(service.base_url + "/subdomains", content=content, headers=headers)
-
-
-@_field
-def unknown_value(service: RunningService) -> Iterator[Send]:
-    user = new_user(service)
-    yield lambda: service.call(user, "GET", "/subdomains?status=live")

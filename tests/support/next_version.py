@@ -83,12 +83,12 @@ def _answer(process: "subprocess.Popen[str]", expect: int) -> str:
 
 @cache
 def newer_version(*, goes_on: bool) -> NewerVersion:
-    """Create the next version, once for all tests, because its first command compiles it.
+    """Create the next version, once for all tests, with the compiled modules.
 
     If `goes_on`, its schema is compatible with this version.
     """
     package = template("newer") / "sublet"
-    shutil.copytree(Path(sublet.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(sublet.__file__).parent, package)
     before = needed_revision()
     compatible_with = (before,) if goes_on else ()
     text = _MIGRATION.format(
