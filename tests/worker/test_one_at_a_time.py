@@ -74,6 +74,29 @@ def test_a_second_host_with_another_clock_does_not_stop_the_sweep(shared: tuple[
     registry.run(_beside_a_wrong_clock(registry, url))
 
 
+def test_a_slow_database_is_no_jump_of_the_clock(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clocks go on by a day while the runner reads what is due."""
+    passed = timedelta()
+    read = registry.db.read
+
+    async def read_slowly(*words: Any) -> Any:
+        nonlocal passed
+        found = await read(*words)
+        if words[0].__name__ == "_read_sweep" and not passed:
+            passed = timedelta(days=1)
+            registry.now += passed
+        return found
+
+    async def story() -> None:
+        runner = SweepRunner(registry.db, lambda: passed.total_seconds(), holder="a")
+        for _ in range(2):
+            await runner.tick()
+        assert (await read(sweep_store.find_sweep_state)).stopped_at is None
+
+    monkeypatch.setattr(registry.db, "read", read_slowly)
+    registry.run(story())
+
+
 def test_a_lease_is_renewed_again_after_a_fault(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error, such as a missing privilege, is logged, and the lease is renewed again."""
     tried: list[str] = []

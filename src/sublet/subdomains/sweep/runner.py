@@ -83,8 +83,8 @@ class SweepRunner:
         return None
 
     async def _sweep(self, lease: Lease) -> Swept | None:
-        now, due, reason = await self._db.read(_read_sweep)
-        await self._compare_clocks(now, lease)
+        due, reason = await self._db.read(_read_sweep)
+        clock_read_at = await self._compare_clocks(lease)
         if reason is not None:
             self._log_stopped(reason)
         elif self.stopped:
@@ -92,7 +92,7 @@ class SweepRunner:
             log.info("sweep_resumed")
         if not due:
             return None
-        swept = await self._db.write(under_lease, lease, sweep, now)
+        swept = await self._db.write(under_lease, lease, sweep, clock_read_at)
         self.done.update(swept.done)
         for subdomain_id, error in swept.faults:
             log.error("sweep_fault", subdomain_id=subdomain_id, exc_info=error)
@@ -100,20 +100,22 @@ class SweepRunner:
             log.info("swept", **swept.done)
         return swept
 
-    async def _compare_clocks(self, now: datetime, lease: Lease) -> None:
-        """Stop the sweep if the two clocks have diverged since the first comparison,
-        or since the last stop.
+    async def _compare_clocks(self, lease: Lease) -> datetime:
+        """Return the time of the wall clock. Stop the sweep if the two clocks have diverged since the first
+        comparison, or since the last stop.
         """
-        monotonic = self._monotonic()
+        # Nothing is awaited between the two readings, because a slow database would look like a jump.
+        now, monotonic = self._db.now(), self._monotonic()
         if self._anchor is None:
             self._anchor = (now, monotonic)
-            return
+            return now
         reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
         if reason is None:
-            return
+            return now
         with suppress(Conflict):  # the sweep is stopped already
             await self._db.write(under_lease, lease, stop_sweep, SYSTEM, reason)
         self._anchor = (now, monotonic)
+        return now
 
     def _log_stopped(self, reason: str) -> None:
         self.stopped = True
@@ -129,7 +131,7 @@ def rest_after(swept: Swept | None, took_seconds: float) -> float:
     return REST_FACTOR * took_seconds if swept.names >= BATCH_MAX else max(took_seconds, REST_SECONDS_MIN)
 
 
-def _read_sweep(tx: Tx) -> tuple[datetime, bool, str | None]:
+def _read_sweep(tx: Tx) -> tuple[bool, str | None]:
     state = sweep_store.find_sweep_state(tx)
     stopped = state.stopped_at is not None and not state.resumed
-    return tx.now, is_sweep_due(tx), state.stopped_reason if stopped else None
+    return is_sweep_due(tx), state.stopped_reason if stopped else None
