@@ -30,6 +30,18 @@ def browser(service: RunningService) -> ConsoleClient:
     return console(service, "ada@example.org")
 
 
+def test_a_blank_for_a_dot_is_shown_before_it_is_stored(
+    service: RunningService, browser: ConsoleClient
+) -> None:
+    service.register(service.issue_token("ada@example.org"), "typo.example.test")
+    path = "/names/typo.example.test/nameservers"
+    typed = "ns1.provider.example\nns2 provider.example"
+    shown = browser.submit(browser.get(path), path, nameservers=typed)
+    assert "This changes" in shown.text
+    assert "The nameservers are ns1.provider.example, provider.example." in shown.text
+    assert service.delegation("typo.example.test") == set()
+
+
 @pytest.mark.operations("check_delegation")
 def test_entries_are_checked_without_a_limit_and_nameservers_with_one(browser: ConsoleClient) -> None:
     page = browser.get(PATH)

@@ -87,8 +87,11 @@ def test_a_slow_database_is_no_jump_of_the_clock(registry: Registry, monkeypatch
             registry.now += passed
         return found
 
+    def monotonic() -> float:
+        return passed.total_seconds()
+
     async def story() -> None:
-        runner = SweepRunner(registry.db, lambda: passed.total_seconds(), holder="a")
+        runner = SweepRunner(registry.db, monotonic, holder="a")
         for _ in range(2):
             await runner.tick()
         assert (await read(sweep_store.find_sweep_state)).stopped_at is None

@@ -70,14 +70,13 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
 
 
 def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return what to tell the user about ignored lines: the nameservers that are taken, then these lines.
-
-    It is empty if no lines are ignored.
+    """Return what to tell the user about other text than values: the nameservers that are taken, then the
+    ignored lines.
     """
-    if not pasted.ignored:
-        return ()
     hosts = ", ".join(pasted.nameservers)
-    taken = [f"The nameservers are {hosts}."] if hosts else []
+    taken = [f"The nameservers are {hosts}."] if hosts and (pasted.ignored or not pasted.is_list) else []
+    if not pasted.ignored:
+        return tuple(taken)
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
     others = len(pasted.ignored) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""

@@ -176,7 +176,8 @@ async def change_nameservers(call: PageCall) -> Response:
             call.refusal = refusal
             return await _render_nameservers(call, subdomain, etag=etag)
         replaces_nothing = not records and not subdomain.nameservers
-        if not (replaces_nothing and checked.delegation.nameservers and checked.note.kind == "good"):
+        is_plain = checked.note.kind == "good" and not checked.note.warnings
+        if not (replaces_nothing and checked.delegation.nameservers and is_plain):
             return await _show_changes(call, subdomain, checked, records, etag)
     if records:
         # The tag of the name changes with its records, and no one else can set nameservers before them.

@@ -81,12 +81,16 @@ class Pasted(Generic[ValueT]):
 
 @dataclass(frozen=True, slots=True)
 class PastedDelegation:
-    """The entries of the three fields, and the ignored lines of all of them."""
+    """The entries of the three fields, and the ignored lines of all of them.
+
+    `is_list` is true if the field of nameservers has nothing but host names.
+    """
 
     nameservers: tuple[str, ...]
     glue: tuple[dict[str, str], ...]
     ds_records: tuple[str, ...]
     ignored: tuple[str, ...]
+    is_list: bool
 
 
 def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: str) -> PastedDelegation:
@@ -104,7 +108,11 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
     no_glue = set(beside.ignored)
     ignored = [each for each in hosts.ignored if not below or each in no_glue]
     return PastedDelegation(
-        hosts.values, tuple(once.values()), keys.values, (*ignored, *own.ignored, *keys.ignored)
+        hosts.values,
+        tuple(once.values()),
+        keys.values,
+        (*ignored, *own.ignored, *keys.ignored),
+        all(_host(each) for each in re.split(r"[\s,;]+", nameservers[:CHARACTERS_MAX]) if each),
     )
 
 
