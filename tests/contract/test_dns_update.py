@@ -93,6 +93,10 @@ def nsupdate(shop: RunningService, key: Key, *lines: str, zone: str = "", tcp: b
     return done.stdout + done.stderr
 
 
+def accepted(shop: RunningService, key: Key, *lines: str, **options: Any) -> None:
+    assert nsupdate(shop, key, *lines, **options) == ""
+
+
 def send(shop: RunningService, message: dns.message.Message, *, tcp: bool = True) -> dns.message.Message:
     ask = dns.query.tcp if tcp else dns.query.udp
     return ask(message, "127.0.0.1", port=port(shop), timeout=30)
@@ -106,40 +110,29 @@ def test_nsupdate_adds_and_deletes(shop: RunningService, user: Registrant) -> No
     key = new_key(shop, user)
     fqdn = key.fqdn
     challenge = f"_acme-challenge.{fqdn}"
-    assert (
-        nsupdate(shop, key, f'update add {challenge} 120 TXT "one"', f'update add {challenge} 120 TXT "two"')
-        == ""
-    )
+    accepted(shop, key, f'update add {challenge} 120 TXT "one"', f'update add {challenge} 120 TXT "two"')
     assert sorted(shop.dig(challenge, "TXT", "+short").split()) == ['"one"', '"two"']
-    assert nsupdate(shop, key, f'update delete {challenge} TXT "one"', zone=fqdn, tcp=True) == ""
+    accepted(shop, key, f'update delete {challenge} TXT "one"', zone=fqdn, tcp=True)
     assert records(shop, user, key) == {("_acme-challenge", "TXT"): ['"two"']}
     domain = fqdn.partition(".")[2]
-    assert (
-        nsupdate(
-            shop,
-            key,
-            f"update add {fqdn} 5 A 8.8.4.4",
-            f"update add www.{fqdn} 300 CNAME x.example.",
-            zone=domain,
-        )
-        == ""
+    accepted(
+        shop,
+        key,
+        f"update add {fqdn} 5 A 8.8.4.4",
+        f"update add www.{fqdn} 300 CNAME x.example.",
+        zone=domain,
     )
     assert shop.call(user, "GET", f"/subdomains/{fqdn}/records?name=@").json()["records"][0]["ttl"] == 60
-    assert nsupdate(shop, key, f"update delete {challenge}", f"update delete {fqdn} A") == ""
+    accepted(shop, key, f"update delete {challenge}", f"update delete {fqdn} A")
     assert records(shop, user, key) == {("www", "CNAME"): ["x.example."]}
-    assert (
-        nsupdate(
-            shop, key, f"update add www.{fqdn} 300 A 8.8.4.4", f"update add www.{fqdn} 300 CNAME y.example."
-        )
-        == ""
-    )
+    accepted(shop, key, f"update add www.{fqdn} 300 A 8.8.4.4", f"update add www.{fqdn} 300 CNAME y.example.")
     assert records(shop, user, key) == {("www", "CNAME"): ["y.example."]}
 
 
 def test_every_prerequisite(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     fqdn = key.fqdn
-    assert nsupdate(shop, key, f"update add {fqdn} 300 A 8.8.4.4", f"update add {fqdn} 300 A 8.8.8.8") == ""
+    accepted(shop, key, f"update add {fqdn} 300 A 8.8.4.4", f"update add {fqdn} 300 A 8.8.8.8")
     add = f'update add {fqdn} 300 TXT "x"'
     for line, error in (
         (f"prereq nxdomain {fqdn}", "YXDOMAIN"),
@@ -157,7 +150,7 @@ def test_every_prerequisite(shop: RunningService, user: Registrant) -> None:
         f"prereq yxrrset {fqdn} A",
         f"prereq nxrrset {fqdn} AAAA",
     )
-    assert nsupdate(shop, key, *both, *rest, add) == ""
+    accepted(shop, key, *both, *rest, add)
     assert list(records(shop, user, key)) == [("@", "A"), ("@", "TXT")]
 
 
@@ -250,7 +243,8 @@ def test_no_answer_to_a_stranger_is_longer_than_its_message(shop: RunningService
         wire = sent.to_wire()
         answer = exchange_udp(shop, wire)
         assert len(answer) <= len(wire)
-        assert dns.message.from_wire(answer, keyring=False).flags & dns.flags.TC
+        cut = dns.message.from_wire(answer, keyring=False)
+        assert (cut.flags & dns.flags.TC, cut.answer) == (dns.flags.TC, [])
         assert exchange(shop, wire).answer
     # A long name that two others point to.
     name = dns.name.from_text(".".join(["a" * 60] * 4)).to_wire()
@@ -298,12 +292,7 @@ def receive(connection: socket.socket, count: int) -> bytes:
 
 def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
-    assert (
-        nsupdate(
-            shop, key, f"update add www.{key.fqdn} 300 A 8.8.4.4", f'update add {key.fqdn} 300 TXT "a b"'
-        )
-        == ""
-    )
+    accepted(shop, key, f"update add www.{key.fqdn} 300 A 8.8.4.4", f'update add {key.fqdn} 300 TXT "a b"')
     words = [
         "dig",
         "@127.0.0.1",
@@ -334,9 +323,6 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
 
 def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
-    over_udp = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"), tcp=False)
-    assert over_udp.flags & dns.flags.TC
-    assert not over_udp.answer
     below = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"))
     assert (below.rcode(), below.answer, below.authority[0].name) == (
         0,
@@ -352,7 +338,7 @@ def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
 
 def test_malformed_messages_change_nothing(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
-    assert nsupdate(shop, key, f"update add {key.fqdn} 300 A 8.8.4.4") == ""
+    accepted(shop, key, f"update add {key.fqdn} 300 A 8.8.4.4")
     before = records(shop, user, key)
     message = update_of(key)
     message.present(f"{key.fqdn}.", "A")
