@@ -25,7 +25,8 @@ _NAMESERVER_LABEL: Final = re.compile(r"ns[0-9]*")
 _MAPPED_ALREADY: Final = re.compile(r"[a-z0-9.-]+")
 """Text that the mapping of UTS 46 doesn't change."""
 _NAMED_MAX: Final = 8
-_CALLED: Final = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}
+"""The maximum number of wrong characters that a refusal names."""
+_WORDS_OF_CHARACTERS: Final = {" ": "a space", "\n": "a line break", "\r": "a line break", "\0": "a NUL"}
 _ASCII_OF_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 _RFC_2142_MAILBOXES: Final = frozenset(
@@ -266,7 +267,7 @@ def _is_address(text: str) -> bool:
 
 def _refuse_foreign_characters(text: str, typed: str) -> None:
     foreign = {
-        _CALLED.get(char, f"`{shown(char)}`"): None
+        _WORDS_OF_CHARACTERS.get(char, f"`{shown(char)}`"): None
         for char in text
         if "\ud800" <= char <= "\udfff" or (char.isascii() and char not in _ASCII_OF_NAMES)
     }

@@ -1,5 +1,5 @@
-"""Rate limits: the requests of a key in a minute. `choose_policies` lists them; the numbers are the settings
-`rate_limit_*` in config.py, and for user codes a constant in limits.py, as the limits of an hour or a day.
+"""Rate limits: the requests of a key in a minute. `choose_policies` lists them. Their numbers are the
+settings `rate_limit_*` in config.py. That of user codes is in limits.py, with the limits of an hour or a day.
 
 - **Token or session**: the requests of each class.
 - **Address**, **network**: all requests, even those answered with 404 or 405, in each process separately.
