@@ -34,6 +34,7 @@ PAGES = (
     ShownPage("start", "/?q=garden", is_open=True),
     ShownPage("sign-in", "/signin", is_open=True),
     ShownPage("sign-in-link", "/signin/confirm?token=x", is_open=True),
+    ShownPage("sign-in-done", "/signin/done", has_picture=False),
     ShownPage("about", f"/about/blog.{DOMAIN}", is_open=True),
     ShownPage("reference", "/docs", is_open=True),
     ShownPage("reference-group", "/docs/records"),

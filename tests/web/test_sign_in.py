@@ -58,3 +58,47 @@ def test_the_sign_in_never_redirects_to_another_site(
     service.add_user(ADA)
     browser = console(service, ADA)
     assert browser.get(f"/signin?next={asked.replace('&', '%26').replace('?', '%3F')}").path == target
+
+
+def test_a_form_of_a_lost_session_keeps_what_was_typed(service: RunningService) -> None:
+    ada = service.add_user()
+    browser = console(service, ada.email)
+    form = browser.get("/tickets/new")
+    browser.cookies.clear()
+    typed = {"subject": "It broke", "message": "One\n<b>two</b>"}
+    lost = browser.submit(form, "/tickets/new", **typed)
+    assert (lost.status, "What you typed is kept on this page." in lost.text) == (401, True)
+    kept = lost.form("").fields
+    assert {name: kept[name] for name in typed} == typed
+    assert "form_token" not in kept
+    browser.cookies = console(service, ada.email).cookies
+    shown = browser.post("/tickets/new", kept)
+    assert (shown.status, "Nothing is changed yet. Press the button again" in shown.text) == (403, True)
+    assert "It broke" not in browser.get("/tickets").text
+    assert browser.submit(shown, "/tickets/new").path.startswith("/tickets/T-")
+    assert "It broke" in browser.get("/tickets").text
+
+
+@pytest.mark.parametrize("headers", [{"sec_fetch_site": "cross-site"}, {"origin": "", "sec_fetch_site": ""}])
+def test_a_form_that_may_come_from_another_site_is_not_shown_again(
+    service: RunningService, headers: dict[str, str]
+) -> None:
+    ada = service.add_user()
+    signed_in = console(service, ada.email)
+    for browser in (signed_in, console(service)):
+        page = browser.post("/tickets/new", {"subject": "chosen elsewhere"}, **headers)
+        assert (page.status in (401, 403), "chosen elsewhere" in page.response.text) == (True, False)
+
+
+def test_a_form_is_kept_during_a_new_sign_in(service: RunningService) -> None:
+    ada = service.add_user()
+    browser = console(service, ada.email)
+    form = browser.get("/tokens/new")
+    service.clock.advance(minutes=11)
+    old = browser.submit(form, "/tokens/new", name="laptop", names="a.example.test")
+    assert (old.status, 'target="_blank">Sign in again' in old.response.text) == (403, True)
+    assert browser.get("/signin/done").text.count("You are signed in") == 1
+    browser.cookies = console(service, ada.email).cookies
+    shown = browser.submit(old, "/tokens/new")
+    assert (shown.status, shown.form("/tokens/new").fields["names"].strip()) == (403, "a.example.test")
+    assert "The token is created" in browser.submit(shown, "/tokens/new").text

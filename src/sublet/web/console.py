@@ -175,12 +175,16 @@ class Console:
         return call.render("refused")
 
     async def _check_and_handle(self, call: PageCall) -> Response:
-        """Check the head, the rate limits, the session, the form and its origin, then return the answer of
-        the handler.
+        """Check the head, the rate limits, the form, the session and the origin of the form, then return the
+        answer of the handler.
         """
         request, page = call.request, call.page
         check_head(request.scope, request.headers)
         call.failure_limits = await self._calls.count_request(call.client, call.headers)
+        is_form = request.method == "POST" and page.post is not None
+        if is_form:
+            call.form = await read_form(request)
+            call.refuse_other_sites()
         call.organization_id = request.path_params.get("organization")
         try:
             call.registrant = await self._calls.authenticate_session(
@@ -194,12 +198,11 @@ class Console:
             call.memberships, call.waiting = await self._context.db.read(
                 _read_head, call.registrant, call.request_id
             )
-        if request.method != "POST" or page.post is None:
+        if page.post is None or not is_form:
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)
-        call.form = await read_form(request)
-        call.refuse_forged()
         try:
+            call.refuse_forged()
             return await page.post(call)
         except Refusal as refusal:
             if page.get is None:

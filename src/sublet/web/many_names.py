@@ -53,6 +53,8 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
     action = str(call.form.get("do") or call.request.query_params.get("do", ""))
     chosen = (call.form.lists.get("fqdn") or call.request.query_params.getlist("fqdn"))[:CHOSEN_MAX]
     if action not in ACTIONS or not chosen:
+        if call.refusal is not None:
+            raise call.refusal
         return call.redirect("/names", "Choose names and what to do with them.", is_warning=True)
     if action == "export":
         return _file_of(await call.read("list_subdomains", partial(_read_chosen, chosen=chosen)))

@@ -242,26 +242,47 @@ class PageCall:
             self.refusal = refusal
             return None
 
-    def refuse_forged(self) -> None:
-        """Raise if a form comes from another site, by the browser's headers and by the form's token.
-
-        The forms of an open page have no token, because they use no session.
+    def refuse_other_sites(self) -> None:
+        """Raise if the browser's headers say that a form comes from another site.
 
         Raises:
-            OriginRefused: the form comes from another site, or its token isn't of this session.
+            OriginRefused: a page of another site sent the form.
         """
         if is_from_site(self.client.fields, self.client.site) is False:
             raise OriginRefused(
                 "This form comes from another site. Open the page here, and fill it in there."
             )
+
+    def refuse_forged(self) -> None:
+        """Raise if the token of a form isn't of this session.
+
+        The forms of an open page have no token, because they use no session.
+
+        Raises:
+            OriginRefused: the form is of a former session, or of another site.
+        """
         secret = self.client.session_secret()
         if self.page.is_open or secret is None:
             return
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
-            raise OriginRefused(
-                "You have signed in again since you opened this form. Open the page again, and fill it in "
-                "there."
-            )
+            if not is_from_site(self.client.fields, self.client.site):
+                self.form = Form()  # Another site may have chosen its fields, so the page doesn't show them.
+            raise OriginRefused("You have signed in again since you opened this form. Nothing is changed yet.")
+
+    @property
+    def typed(self) -> list[tuple[str, str]]:
+        """The fields of a form of this site that the user filled in or chose, to show them again.
+
+        Empty if the browser doesn't say that the form comes from this site.
+        """
+        if not is_from_site(self.client.fields, self.client.site):
+            return []
+        return [
+            (name, value)
+            for name, values in self.form.lists.items()
+            if name not in (TOKEN_FIELD, KEY_FIELD)
+            for value in values
+        ]
 
     @property
     def has_old_sign_in(self) -> bool:

@@ -185,6 +185,7 @@ PAGES: tuple[Page, ...] = (
     Page(
         "/signin/confirm", sign_in.show_link, sign_in.use_link, is_open=True, operations=("confirm_sign_in",)
     ),
+    Page("/signin/done", sign_in.show_done, is_open=True),
     Page("/signout", post=sign_in.sign_out, is_personal=True, operations=("end_session",)),
     Page("/names", names.show_list, operations=("list_subdomains",)),
     Page(

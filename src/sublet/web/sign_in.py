@@ -100,6 +100,11 @@ async def use_link(call: PageCall) -> Response:
     return call.redirect(kept_path(call), "You are signed in.")
 
 
+async def show_done(call: PageCall) -> Response:
+    """Say that the browser is signed in, in a tab beside the one with the user's form."""
+    return call.render("sign_in_done")
+
+
 async def sign_out(call: PageCall) -> Response:
     """End the session of the browser."""
     await call.api("end_session", id="current")
