@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
+from sublet.dns.names import to_unicode
 from sublet.subdomains.api import AvailabilityShape
 
 _INDEX = re.compile(r"\[[0-9]{1,4}\]")
@@ -179,6 +180,7 @@ def pairs(words: Iterable[str]) -> list[tuple[str, str]]:
 
 FILTERS: dict[str, Callable[..., object]] = {
     "pairs": pairs,
+    "to_unicode": to_unicode,
     "reason": reason,
     "without_code": without_code,
     "event": event,

@@ -19,6 +19,9 @@ from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split_name, suggest_names
 
+NAME_FIELDS = ("label", "domain", "fqdn", "asked", "search")
+"""The fields of the name. `asked` is the name that the page has shown."""
+
 
 async def show(call: PageCall, note: CheckNote | None = None) -> Response:
     """Show the form, and the result of a check.
@@ -27,6 +30,7 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
     """
     fqdn = _requested_name(call)
     domains = await _find_domains(call)
+    label, domain = split_name(fqdn.lower(), domains)
     availability = None
     suggested: list[AvailabilityShape] = []
     if fqdn:
@@ -34,12 +38,15 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
             availability = await find_availability(call, fqdn)
         except Refusal as refusal:
             call.refusal = call.refusal or refusal
-        if (availability is None or not is_available(availability)) and call.request.method == "GET":
-            suggested = await suggest_names(call, *split_name(fqdn, domains), domains)
+        if availability is None or not is_available(availability):
+            suggested = await suggest_names(call, label, domain, domains)
     return call.render(
         "register",
         domains=domains,
         fqdn=fqdn,
+        label=label,
+        domain=domain,
+        kept=[(name, value) for name, value in call.typed if name not in NAME_FIELDS],
         availability=availability,
         suggested=suggested,
         can_have_records=_can_have_records(domains, fqdn),
@@ -56,6 +63,8 @@ async def send(call: PageCall) -> Response:
     If it costs credits, show the price first, and register it with the confirmation of this price.
     """
     form = call.form
+    if form.is_on("search") or _requested_name(call) != form.get("asked", _requested_name(call)):
+        return await show(call)  # The rest of the form is kept. Its price was of the former name.
     if form.is_on("apply"):
         apply_preset(form)
         return await show(call)
@@ -97,8 +106,8 @@ def _can_have_records(domains: Sequence[PlatformDomainShape], fqdn: str) -> bool
 
 
 def _requested_name(call: PageCall) -> str:
-    """Return the name to register: the field `fqdn`, or `label` and `domain` of the search form."""
+    """Return the name to register: `label` and `domain` of the form, or `fqdn`."""
     fields = call.form if call.request.method == "POST" else call.request.query_params
-    fqdn = str(fields.get("fqdn", "")).strip()
     label, domain = str(fields.get("label", "")).strip(), str(fields.get("domain", ""))
-    return fqdn or (f"{label}.{domain}" if label and domain and "." not in label else label)
+    named = f"{label}.{domain}" if label and domain and "." not in label else label
+    return named or str(fields.get("fqdn", "")).strip()

@@ -27,7 +27,11 @@ addEventListener("pageshow", (event) => {
 })
 
 const quote = document.getElementById("quote")
-if (quote && !refused) (quote.querySelector(":is(button, a.button):not(.quiet)") ?? quote).focus()
+if (quote && !refused) {
+    // The button gets the focus, and the text above it stays in view.
+    (quote.querySelector(":is(button, a.button):not(.quiet)") ?? quote).focus({preventScroll: true})
+    quote.scrollIntoView({block: "nearest"})
+}
 
 // Shows instants in the reader's own time zone. The title keeps UTC.
 const local = new Intl.DateTimeFormat("sv-SE", {dateStyle: "short", timeStyle: "short"})

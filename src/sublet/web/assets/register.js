@@ -1,9 +1,11 @@
 // Asks the API half a second after the last key whether the typed name is available.
-const form = document.querySelector(".search-name")
+const search = document.querySelector(".search-name")
+const field = document.getElementById("label")
+const domain = document.getElementById("domain")
 const answer = document.getElementById("availability")
-const order = document.getElementById("order")
-const button = form.querySelector("button")
-const words = JSON.parse(form.dataset.reasons)
+const rest = document.getElementById("rest")
+const button = document.getElementById("search")
+const words = JSON.parse(search.dataset.reasons)
 let timer = 0
 let asked = 0
 
@@ -15,12 +17,12 @@ function chip(kind, text) {
 }
 
 async function ask() {
-    const label = form.elements.label.value.trim()
+    const label = field.value.trim()
     if (!label) return answer.replaceChildren()
-    const fqdn = label.includes(".") ? label : `${label}.${form.elements.domain.value}`
+    const fqdn = label.includes(".") ? label : `${label}.${domain.value}`
     const mine = ++asked
-    const headers = form.dataset.organization ? {"sublet-organization": form.dataset.organization} : {}
-    const response = await fetch(`${form.dataset.api}/availability?${new URLSearchParams({fqdn})}`, {headers}).catch(() => null)
+    const headers = search.dataset.organization ? {"sublet-organization": search.dataset.organization} : {}
+    const response = await fetch(`${search.dataset.api}/availability?${new URLSearchParams({fqdn})}`, {headers}).catch(() => null)
     if (mine !== asked || response === null) return
     const found = await response.json()
     if (!found.ok) {
@@ -32,13 +34,13 @@ async function ask() {
     name.textContent = canonical
     if (owned) name.href = location.pathname.replace(/register$/, `names/${canonical}`)
     const why = words[(owned ? "own " : "") + held] || words[reason] || reason
-    answer.replaceChildren(available || modes.length > 0 ? chip("good", "Available") : chip("bad", why), " ", name)
+    answer.replaceChildren(available || modes.length > 0 ? chip("good", "Available") : chip("bad", why), " ", name, canonical.startsWith("xn--") ? ` ${label}` : "")
 }
 
-form.addEventListener("input", () => {
+search.addEventListener("input", () => {
     clearTimeout(timer)
     // The rest of the form and the refusal are about the former name.
-    if (order) order.hidden = true
+    if (rest) rest.hidden = true
     document.getElementById("refused")?.remove()
     button.className = ""
     button.textContent = "Go on"
