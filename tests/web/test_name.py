@@ -122,7 +122,7 @@ def test_a_name_that_can_not_be_restored_shows_the_reason(service: RunningServic
     trashed = browser.submit(page, "/names/eva1.example.test/delete")
     service.register(eva, "eva2.example.test")
     assert (
-        "You use 1 of 1 free name, so eva1.example.test can't come back yet."
+        "1 of your 1 free name is in use, so eva1.example.test can't come back yet."
         in browser.get(trashed.path).text
     )
     assert "Yours already" in browser.get("/register?fqdn=eva2.example.test").text
@@ -173,7 +173,7 @@ def test_a_broken_name_shows_when_it_leaves_the_dns(service: RunningService) -> 
 @pytest.mark.operations("check_delegation", "free_subdomains")
 def test_nameservers_are_checked_before_a_registration(browser: ConsoleClient) -> None:
     page = browser.get("/register?fqdn=planned.example.test")
-    assert "You use 0 of 50 free names." in page.text
+    assert "0 of your 50 free names are in use." in page.text
     checked = browser.submit(page, "/register", nameservers="ns1.provider.example", check="yes")
     assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
     assert checked.form("/register").fields["nameservers"].strip() == "ns1.provider.example"

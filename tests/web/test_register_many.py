@@ -57,8 +57,8 @@ def test_a_list_is_priced_with_the_remaining_quota_and_credits(service: RunningS
     names = "\n".join(f"priced{number}" for number in range(4))
     page = browser.submit(browser.get("/register/many"), "/register/many", names=names)
     assert "3 names for 10 credits" in page.text
-    assert "2 free, 1 for 10 credits together. You use 1 of 3 free names." in page.text
-    assert "Your balance is 15 credits, 5 credits afterwards." in page.text
+    assert "2 free, 1 for 10 credits together. 1 of your 3 free names is in use." in page.text
+    assert "The balance is 15 credits, 5 credits afterwards." in page.text
     assert (
         "priced3.example.test No It costs 10 credits, and the names before it leave you 5 credits"
         in page.text

@@ -88,7 +88,7 @@ def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> 
     form = browser.get("/tokens/new")
     service.clock.advance(minutes=11)
     refused = browser.submit(form, "/tokens/new", name="spender", scopes="credits:spend")
-    assert (refused.status, "/signin?again=yes&amp;next=%2Ftokens%2Fnew" in refused.response.text) == (
+    assert (refused.status, "Sign in again" in refused.text) == (
         403,
         True,
     )
@@ -107,3 +107,22 @@ def test_a_list_of_several_pages(service: RunningService) -> None:
     assert ("token 49." in newest.text, "token 0." in newest.text) == (True, True)
     oldest = browser.get(f"/tokens{older}")
     assert (oldest.status, "token 0." in oldest.text, "Older" in oldest.text) == (200, False, False)
+
+
+def test_a_token_for_a_name_that_does_not_exist_is_pointed_out(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user()
+    service.register(ada, "blog.example.test")
+    browser = console(service, ada.email)
+    form = browser.get("/tokens/new")
+    wrong = browser.submit(
+        form, "/tokens/new", name="x", names="blog.example.test\nblgo.example.test\n*.any.test"
+    )
+    assert "You have no name blgo.example.test now." in wrong.text
+    listed = browser.get("/tokens")
+    (path,) = re.findall(r'href="(/tokens/\d+)">x<', listed.response.text)
+    shown = browser.get(path)
+    assert "Limits Only names: blog.example.test, blgo.example.test, *.any.test" in shown.text
+    assert "You have no name blgo.example.test now." in shown.text
+    fixed = browser.submit(shown, path, names="blog.example.test")
+    assert ("The token is changed." in fixed.text, "You have no name" in fixed.text) == (True, False)

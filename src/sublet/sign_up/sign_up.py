@@ -53,6 +53,8 @@ PURPOSES = (SIGN_UP, INVITATION)
 """The purposes of codes that open an account."""
 TOKEN_DAYS = 30
 """How long the first token is valid."""
+FIRST_TOKEN = "first token"  # noqa: S105 - a name, not a secret
+"""The name of a new user's first token."""
 FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
 
 
@@ -189,9 +191,7 @@ def confirm_sign_up(
 
 def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
     """Issue the first token of a new user, which can't spend credits."""
-    return issue_token(
-        tx, actor, str(user.id), "first token", scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS
-    )
+    return issue_token(tx, actor, str(user.id), FIRST_TOKEN, scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS)
 
 
 def code_refusal() -> Exception:

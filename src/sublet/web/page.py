@@ -267,7 +267,9 @@ class PageCall:
         if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             if not is_from_site(self.client.fields, self.client.site):
                 self.form = Form()  # Another site may have chosen its fields, so the page doesn't show them.
-            raise OriginRefused("You have signed in again since you opened this form. Nothing is changed yet.")
+            raise OriginRefused(
+                "You have signed in again since you opened this form. Nothing is changed yet."
+            )
 
     @property
     def typed(self) -> list[tuple[str, str]]:

@@ -31,6 +31,8 @@ from sublet.web import (
 )
 from sublet.web.page import Handler, Page
 
+_TOKEN = ("get_token", "list_subdomains")
+
 
 def _personal(path: str, get: Handler | None, post: Handler | None, *operations: str) -> Page:
     return Page(path, get, post, operations=operations, is_personal=True)
@@ -46,10 +48,10 @@ def _of_organization(path: str, post: Handler | None, *operations: str) -> Page:
 # refused form.
 ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens", tokens.show_list, operations=("list_tokens",)),
-    Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token",)),
-    Page("/tokens/{id:id}", tokens.show_one, tokens.change, operations=("get_token", "change_token")),
-    Page("/tokens/{id:id}/rotate", tokens.show_one, tokens.rotate, operations=("get_token", "rotate_token")),
-    Page("/tokens/{id:id}/revoke", tokens.show_one, tokens.revoke, operations=("get_token", "revoke_token")),
+    Page("/tokens/new", tokens.show_new, tokens.create, operations=("create_token", "list_subdomains")),
+    Page("/tokens/{id:id}", tokens.show_one, tokens.change, operations=(*_TOKEN, "change_token")),
+    Page("/tokens/{id:id}/rotate", tokens.show_one, tokens.rotate, operations=(*_TOKEN, "rotate_token")),
+    Page("/tokens/{id:id}/revoke", tokens.show_one, tokens.revoke, operations=(*_TOKEN, "revoke_token")),
     Page("/credits", payments.show, operations=("credits", "payments", "free_subdomains")),
     Page("/tickets", tickets.show_list, operations=("list_tickets",)),
     Page("/tickets/new", tickets.show_new, tickets.open_ticket, ("open_ticket", "list_subdomains")),

@@ -1,6 +1,8 @@
 """The pages of tokens: the list, a new token with its secret, and changes of a token."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -12,7 +14,11 @@ from sublet.accounts.tokens.tokens import (
     OVERLAP_SECONDS_MAX,
     OWN_LIFE_MAX,
 )
+from sublet.db import Tx
+from sublet.operations.call import Call
 from sublet.restrictions import SCOPES
+from sublet.sign_up.sign_up import FIRST_TOKEN
+from sublet.subdomains.find import list_in_account
 from sublet.web.filters import plural
 from sublet.web.form import Form
 from sublet.web.page import PageCall
@@ -42,7 +48,9 @@ async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
     filters = call.filters("cursor")
     found = await call.find_page("list_tokens", filters)
-    return call.render("tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of)
+    return call.render(
+        "tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of, first=FIRST_TOKEN
+    )
 
 
 def _limits_of(token: TokenDetailShape) -> list[str]:
@@ -74,7 +82,21 @@ async def create(call: PageCall) -> Response:
     The answer isn't a redirect, because the secret isn't stored and the next page couldn't show it.
     """
     created = await call.api("create_token", _members(call.form))
-    return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
+    unknown = await _find_unknown_names(call, created.token)
+    return call.render(
+        "token_secret", token=created.token, secret=created.secret, is_new=True, unknown=unknown
+    )
+
+
+async def _find_unknown_names(call: PageCall, token: TokenDetailShape) -> list[str]:
+    """Return the names of a token that its user or organization doesn't have now, such as a mistyped one."""
+    names = [each for each in token.names or () if not each.startswith("*.")]
+    found = await call.read("list_subdomains", partial(_read_names, names=names)) if names else ()
+    return [each for each in names if each not in found]
+
+
+def _read_names(tx: Tx, call: Call[None, None], *, names: Sequence[str]) -> list[str]:
+    return [each.fqdn for each in list_in_account(tx, call.actor(), names)]
 
 
 async def show_one(call: PageCall) -> Response:
@@ -90,6 +112,8 @@ async def show_one(call: PageCall) -> Response:
         until=_day(token.expires_at),
         latest=max(latest_day(), _day(token.expires_at)),
         overlaps=OVERLAPS,
+        limits=_limits_of(token),
+        unknown=await _find_unknown_names(call, token) if is_live else [],
     )
 
 
@@ -108,7 +132,7 @@ async def rotate(call: PageCall) -> Response:
     """Give a token a new secret, and show it."""
     members = {"overlap_seconds": call.form.number("overlap_seconds")}
     rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
-    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
+    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False, unknown=[])
 
 
 async def revoke(call: PageCall) -> Response:
