@@ -31,6 +31,10 @@ NAMESERVERS = {
         ),
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
     ),
+    "cloudflare-heading": (
+        "Your nameservers at cloudflare.com are:\nabby.ns.cloudflare.com\nclark.ns.cloudflare.com",
+        ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
+    ),
     "cloudflare-buttons": (
         "abby.ns.cloudflare.com\nClick to copy\nclark.ns.cloudflare.com\nClick to copy",
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],

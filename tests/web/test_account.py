@@ -44,7 +44,7 @@ def test_the_account_is_changed(service: RunningService, browser: ConsoleClient)
     sent = browser.submit(page, "/account/email", email="ada@new.example.org")
     code = re.findall(r"\b(\d{6})\b", newest_mail(service, "ada@new.example.org"))[0]
     wrong = browser.submit(sent, "/account/email/code", code="000000" if code != "000000" else "000001")
-    assert (wrong.status, "The address is not changed" in wrong.text) == (422, True)
+    assert (wrong.status, "This code is wrong, used or too old" in wrong.text) == (422, True)
     done = browser.submit(wrong, "/account/email/code", code=code)
     assert ("The address is changed." in done.text, "ada@new.example.org" in done.text) == (True, True)
 

@@ -33,7 +33,7 @@ def test_one_form_opens_an_account_and_keeps_the_chosen_name(service: RunningSer
     assert (refused.status, 'aria-invalid="true"' in refused.response.text) == (422, True)
     sent = browser.submit(refused, "/signin", email="eve@example.org")
     wrong = browser.submit(sent, "/signin/code", code="1")
-    assert (wrong.status, "This code doesn't work" in wrong.text) == (422, True)
+    assert (wrong.status, "This code is wrong, used or too old" in wrong.text) == (422, True)
     assert wrong.form("/signin/code").fields["code"] == "", "the right code is typed into an empty field"
     done = browser.submit(wrong, "/signin/code", code=code_to(service, "eve@example.org"))
     assert (done.path, done.response.url.query) == ("/register", b"fqdn=eve.example.test"), done.text

@@ -59,19 +59,29 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     browser = console(service, ADA)
     page = browser.get(path)
     (form,) = [each for each in page.forms if "holder" in each.fields]
-    assert form.choices["holder"] == [str(made["id"])]
-    moved = browser.post(path, form.fields)
+    assert form.choices["holder"] == ["", str(made["id"])]
+    unchosen = browser.post(path, form.fields)
+    assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
+    moved = browser.post(path, form.fields | {"holder": str(made["id"])})
     of_organization = f"/o/{made['id']}/names/choir.example.test"
-    assert (moved.path, "choir.example.test is moved." in moved.text) == (of_organization, True), moved.text
+    assert (moved.path, "choir.example.test belongs to Choir now." in moved.text) == (
+        of_organization,
+        True,
+    ), moved.text
     page = browser.get(f"{of_organization}/transfer")
     (form,) = [each for each in page.forms if "holder" in each.fields]
-    assert form.choices["holder"] == ["personal"]
+    assert form.choices["holder"] == ["", "personal"]
+    back = form.fields | {"holder": "personal"}
     service.operator("user", "edit", ADA, "--free-quota", "0")
-    refused = browser.post(f"{of_organization}/transfer", form.fields)
+    refused = browser.post(f"{of_organization}/transfer", back)
     assert (refused.status, browser.get(of_organization).status) == (403, 200), refused.text
     pending = service.call(user, "GET", "/transfers?state=pending").json()["transfers"]
     assert pending == [], "a refusal leaves no offer behind"
     service.operator("user", "edit", ADA, "--free-quota", "5")
-    fields = browser.get(f"{of_organization}/transfer").forms
-    (form,) = [each for each in fields if "holder" in each.fields]
-    assert browser.post(f"{of_organization}/transfer", form.fields).path == "/names/choir.example.test"
+    moved = browser.post(f"{of_organization}/transfer", back | {"idempotency_key": "another"})
+    assert moved.path == "/names/choir.example.test"
+    told = [each["subject"] for each in service.operator("mail", "list")]
+    assert (told.count("choir.example.test was transferred"), "A name is offered to you" in told) == (
+        4,
+        False,
+    )

@@ -9,7 +9,13 @@ from sublet.child_zones.api import AutomaticDsShape
 from sublet.child_zones.api import answer_of as automatic_ds_answer
 from sublet.child_zones.automatic_ds import automatic_ds_of
 from sublet.db import Tx
-from sublet.errors import NotFound, PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.errors import (
+    FieldError,
+    PaymentConfirmationRequired,
+    Refusal,
+    SubdomainNotFound,
+    validation_failed,
+)
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.due_checks import is_checked
@@ -317,8 +323,9 @@ async def show_transfer(call: PageCall) -> Response:
 async def transfer(call: PageCall) -> Response:
     """Offer the name to another person, or move it to another organization of the user, or to the user."""
     subdomain = await _find(call)
-    if holder := call.form.text("holder"):
-        return await _move(call, subdomain, None if holder == PERSONAL else call.form.number("holder"))
+    if "holder" in call.form:
+        holder = call.form["holder"]
+        return await _move(call, subdomain, None if holder == PERSONAL else call.form.number("holder") or "")
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
@@ -331,7 +338,7 @@ async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int 
     """
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     if isinstance(organization_id, str):
-        raise NotFound("There is no such organization. Choose one of yours.")
+        raise validation_failed([FieldError("holder", "value_invalid", "Choose the new holder.")])
     other = await call.acting_for(organization_id)
     offer = (await call.api("push", {"to": call.registrant.user.email}, fqdn=subdomain.fqdn)).transfer
     try:
@@ -339,7 +346,10 @@ async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int 
     except Refusal:
         await call.api("withdraw", id=str(offer.id))
         raise
-    return other.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} is moved.")
+    assert other.registrant is not None  # noqa: S101 - it acts for the user
+    receiver = other.registrant.holder
+    holder = receiver.name if receiver.is_organization else "you"
+    return other.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} belongs to {holder} now.")
 
 
 async def withdraw(call: PageCall) -> Response:

@@ -135,7 +135,8 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
         if record is not None:
             hosts = _hosts_of_ns(words, fqdn) if record == "NS" else []
         elif len(words) > 1:
-            hosts = [each for each in hosts if each != fqdn]
+            # A heading such as `Your nameservers at provider.example are:` has no nameservers.
+            hosts = [] if line.endswith(":") else [each for each in hosts if each != fqdn]
         if hosts:
             found += hosts
         elif len(words) > 1 or record:

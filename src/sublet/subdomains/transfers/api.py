@@ -149,7 +149,7 @@ P = ParamSpec("P")
     ),
     status=201,
     gate=sensitive("moves a name"),
-    told="the holder, and the recipient",
+    told="the holder, and the recipient, unless it is the user",
     example_body={"to": "bob@example.org"},
     example={"transfer": _TRANSFER},
 )

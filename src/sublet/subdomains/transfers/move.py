@@ -89,6 +89,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
             name=user.name,
             fqdn=fqdn,
             is_receiver=user is receiver,
+            organization=user.name if user.is_organization else "",
             expires_at=subdomain.expires_at,
         )
         page = name_page(fqdn) if user is receiver else "/tickets/new"

@@ -34,7 +34,8 @@ from sublet.subdomains.transfers.model import (
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:
     """Offer a name to an e-mail address for seven days, and mail the sender and the address.
 
-    The name moves when the recipient accepts.
+    The name moves when the recipient accepts. An offer to the user's own address, for another holder of the
+    user, is not mailed: nothing changes before it is accepted, which both holders are told.
 
     Never looks for an account with the address, so that neither the response nor its duration reveals one.
 
@@ -59,7 +60,8 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     email = _check_recipient(tx, requester, to)
     _end_expired_or_refuse_pending(tx, subdomain)
     _refuse_over_pushes_per_day(tx, holder)
-    is_mailed = _may_mail(tx, holder, email)
+    is_own = email == requester.person.email
+    is_mailed = not is_own and _may_mail(tx, holder, email)
     expires_at = tx.now + VALID_FOR
     transfer_id = store.insert_transfer(
         tx,
@@ -71,6 +73,8 @@ def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str)
     )
     after = {"subdomain": subdomain.fqdn, "to": email, "expires_at": expires_at.isoformat()}
     audit.record(tx, actor, "name_transfer.push", transfer_id, after=after)
+    if is_own:
+        return Outcome(transfer_id)
     values = {
         "name": holder.name,
         "sender": "an organization" if holder.is_organization else f"the user {holder.email}",
