@@ -57,6 +57,8 @@ def test_a_form_becomes_records(purpose: str, fields: dict[str, str], expected: 
         ("host", {"host": ""}, "host: The value is empty."),
         ("github", {"github_user": "a_b c"}, "github_user: "),
         ("addresses", {"addresses": "10.0.0.1"}, "addresses: 10.0.0.1 is in 10.0.0.0/8"),
+        ("addresses", {"addresses": "203.0.113.300"}, "addresses: `203.0.113.300` is not an IP address."),
+        ("host", {"host": "2001:db8::g"}, "host: `2001:db8::g` is not an IP address."),
         ("addresses", {"addresses": ""}, "addresses: The value is empty."),
         ("mail", {"mail_hosts": "-"}, "mail_hosts: "),
         ("mail", {"mail_hosts": "mx.example", "spf": '"'}, "spf: "),

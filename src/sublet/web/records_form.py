@@ -78,6 +78,10 @@ def _website(form: Form, name: str, owner: str, stored: Sequence[RecordSet]) -> 
     for word in form.get(name, "").replace(",", " ").split():
         host = _host(word)
         values.setdefault(_type_of(host), []).append(host)
+    mistyped = [each for each in values.get("CNAME", ()) if _is_like_an_address(each)]
+    if mistyped:
+        message = f"`{mistyped[0]}` is not an IP address. Check it: addresses are such as 203.0.113.7."
+        raise validation_failed([FieldError(name, "record_invalid", message)])
     single = [each for each in values.get("CNAME", ()) if "." not in each.rstrip(".")]
     if single:
         message = (
@@ -181,6 +185,11 @@ PURPOSES: dict[str, Callable[[Form, str, Sequence[RecordSet]], RecordsForm]] = {
 def _host(word: str) -> str:
     """Return the host of a word, which may be the address of a page."""
     return (word.partition("://")[2] or word).partition("/")[0].strip("[]")
+
+
+def _is_like_an_address(host: str) -> bool:
+    """True if a text that isn't an address was meant as one."""
+    return host.count(":") > 1 or host.rstrip(".").rpartition(".")[2].isdigit()
 
 
 def _type_of(host: str) -> str:
