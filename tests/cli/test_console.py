@@ -147,6 +147,7 @@ def test_a_notice_of_the_doctor_is_not_a_failure(tmp_path: Path) -> None:
     bobs = registry.register(2, "gamma.example.test", "free", "ns1.alpha.example.test")
     registry.write(delete, Actor(kind="user", user_id=1), "alpha.example.test")
     shown = run(registry.url, "doctor")
+    assert re.search(r"^\d notices? without a broken invariant:$", shown.stdout, re.MULTILINE)
     assert "nameserver_in_trash" in shown.stdout
     assert "ns1.alpha.example.test" in shown.stdout
     told = json.loads(run(registry.url, "doctor", "--json").stdout)

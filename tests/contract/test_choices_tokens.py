@@ -57,6 +57,24 @@ def test_a_created_token_works_and_its_secret_is_shown_once(shop: RunningService
     assert shop.call(ada, "GET", path).json()["token"] == token
 
 
+@pytest.mark.parametrize(
+    ("restriction", "one"),
+    [
+        ("scopes", "account:read"),
+        ("names", "a.example.test"),
+        ("domains", "example.test"),
+        ("networks", "192.0.2.0/24"),
+        ("record_names", "www"),
+    ],
+)
+def test_a_restriction_has_one_value_or_more(
+    shop: RunningService, ada: Registrant, restriction: str, one: str
+) -> None:
+    assert create(shop, ada, **{restriction: [one]})["token"][restriction] == [one]
+    none = shop.call(ada, "POST", "/tokens", {"name": "x", "scopes": ["account:read"], restriction: []})
+    assert (none.status_code, [each["field"] for each in none.json()["errors"]]) == (422, [restriction])
+
+
 def test_null_removes_a_restriction_and_omitted_members_keep_theirs(
     shop: RunningService, ada: Registrant
 ) -> None:

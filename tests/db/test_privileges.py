@@ -85,6 +85,8 @@ def test_the_command_prints_the_grants() -> None:
     )
     assert done.stdout.startswith("BEGIN;\n")
     assert "GRANT SELECT, INSERT ON transfers TO sublet_worker;" in done.stdout
+    assert "GRANT USAGE ON SEQUENCE transfers_id_seq TO sublet_worker;" in done.stdout
+    assert "SEQUENCE users_id_seq TO sublet_worker" not in done.stdout, "the worker adds no users"
 
 
 def test_the_service_works_with_a_login_for_each_part(
