@@ -30,7 +30,9 @@ def write(browser: Browser, service: RunningService, secret: str, folder: Path) 
                 asked = "" if shown.is_open else secret
                 with tab(browser, service, secret=asked, size=size, dark=scheme == "dark") as opened:
                     opened.open(shown.path)
-                    picture = opened.page.screenshot(full_page=not shown.name.startswith("reference"))
+                    picture = opened.page.screenshot(
+                        full_page=not shown.name.startswith("reference"), animations="disabled"
+                    )
                 ending = "-dark" if scheme == "dark" else ""
                 _save(picture, folder / f"{shown.name}-{name}{ending}.png")
 
