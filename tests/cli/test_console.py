@@ -19,6 +19,7 @@ from sublet.audit import Actor
 from sublet.cli.main import app
 from sublet.config import REMOVED_SETTINGS
 from sublet.db import Tx
+from sublet.health import store as health_store
 from sublet.schema_revision import needed_revision
 from sublet.secret import Secret
 from sublet.subdomains.delete import delete
@@ -166,6 +167,23 @@ def test_a_notice_of_the_doctor_is_not_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.sqlite_only
+def test_the_state_of_the_checks_is_shown(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    shown = run(registry.url, "health", "status").stdout
+    assert re.findall(r"^(checks|consequences):? +(.*)$", shown, re.MULTILINE) == [
+        ("checks", "working"),
+        ("consequences", "on"),
+    ]
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    reason = "The resolver doesn't answer."
+    registry.write(
+        lambda tx: health_store.update_brake(tx, impaired_since=at, impaired_reason=reason, stopped_at=at)
+    )
+    shown = run(registry.url, "health", "status").stdout
+    assert "impaired; every checked name is unknown" in shown
+    assert "stopped; `sublet health resume` resumes them" in shown
+
+
 def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path) -> None:
     (tmp_path / "no.db").write_text("This is not a database, but a text that is long enough." * 20)
     done = run(f"sqlite:///{tmp_path}/no.db", "user", "list")
