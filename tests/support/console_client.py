@@ -38,6 +38,7 @@ class _Reader(HTMLParser):
         self._ids: dict[str, PageForm] = {}
         self._target: PageForm | None = None
         self._area = self._select = ""
+        self._is_required = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
@@ -52,7 +53,10 @@ class _Reader(HTMLParser):
             if self._target is not None:
                 self._add_field(self._target, tag, name, value, found)
         elif self._select and self._target is not None:
-            self._target.choices.setdefault(self._select, []).append(value)
+            # A browser refuses the empty option of a required field.
+            self._target.choices.setdefault(self._select, []).extend(
+                [value] if value or not self._is_required else []
+            )
             if "selected" in found or self._select not in self._target.fields:
                 self._target.fields[self._select] = value
 
@@ -63,7 +67,7 @@ class _Reader(HTMLParser):
             self._area = name
             form.fields[name] = ""
         elif tag == "select":
-            self._select = name
+            self._select, self._is_required = name, "required" in found
         elif name and (tag == "button" or found.get("type") in ("checkbox", "radio")):
             form.choices.setdefault(name, []).append(value)
             if tag == "input" and "checked" in found:

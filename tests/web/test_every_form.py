@@ -109,6 +109,11 @@ def variants(form: PageForm) -> Iterator[dict[str, str]]:
     filled = form.fields | {
         name: TYPED[name] for name, value in form.fields.items() if not value.strip() and name in TYPED
     }
+    filled |= {
+        name: values[0]
+        for name, values in form.choices.items()
+        if filled.get(name) == "" and values and "" not in values
+    }
     if "name" in filled:
         filled["name"] = filled["name"] or "Sample"
     yield form.fields

@@ -71,12 +71,15 @@ def test_a_form_of_a_lost_session_keeps_what_was_typed(service: RunningService) 
     kept = lost.form("").fields
     assert {name: kept[name] for name in typed} == typed
     assert "form_token" not in kept
+    ben = console(service, service.add_user("ben@example.org").email)
+    other = ben.post("/tickets/new", kept)
+    assert (other.status, "Nothing is changed yet. Press the button again" in other.text) == (403, True)
+    assert "It broke" not in ben.get("/tickets").text, "another user has signed in since"
+    assert ben.submit(other, "/tickets/new").path.startswith("/tickets/T-")
     browser.cookies = console(service, ada.email).cookies
-    shown = browser.post("/tickets/new", kept)
-    assert (shown.status, "Nothing is changed yet. Press the button again" in shown.text) == (403, True)
-    assert "It broke" not in browser.get("/tickets").text
-    assert browser.submit(shown, "/tickets/new").path.startswith("/tickets/T-")
-    assert "It broke" in browser.get("/tickets").text
+    for _ in range(2):
+        assert browser.post("/tickets/new", kept).path.startswith("/tickets/T-")
+    assert browser.get("/tickets").text.count("It broke") == 1
 
 
 @pytest.mark.parametrize("headers", [{"sec_fetch_site": "cross-site"}, {"origin": "", "sec_fetch_site": ""}])
@@ -99,6 +102,5 @@ def test_a_form_is_kept_during_a_new_sign_in(service: RunningService) -> None:
     assert (old.status, 'target="_blank">Sign in again' in old.response.text) == (403, True)
     assert browser.get("/signin/done").text.count("You are signed in") == 1
     browser.cookies = console(service, ada.email).cookies
-    shown = browser.submit(old, "/tokens/new")
-    assert (shown.status, shown.form("/tokens/new").fields["names"].strip()) == (403, "a.example.test")
-    assert "The token is created" in browser.submit(shown, "/tokens/new").text
+    assert old.form("/tokens/new").fields["names"].strip() == "a.example.test"
+    assert "The token is created" in browser.submit(old, "/tokens/new").text

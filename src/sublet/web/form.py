@@ -13,7 +13,7 @@ from sublet.http.read_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
 from sublet.secret import Secret
 
 FORM_TYPE = "application/x-www-form-urlencoded"
-TOKEN_FIELD, KEY_FIELD = "form_token", "idempotency_key"
+TOKEN_FIELD, KEY_FIELD, USER_FIELD = "form_token", "idempotency_key", "form_user"
 FIELDS_MAX = 200
 
 

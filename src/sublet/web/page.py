@@ -22,7 +22,7 @@ from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
 from sublet.operations.client import Client, address_key, is_from_site
 from sublet.operations.operation import Operation
-from sublet.web.form import KEY_FIELD, TOKEN_FIELD, Form, form_token, is_form_token, new_key
+from sublet.web.form import KEY_FIELD, TOKEN_FIELD, USER_FIELD, Form, form_token, is_form_token, new_key
 from sublet.web.waiting import NOTHING_WAITS, Waiting
 
 ReadT = TypeVar("ReadT")
@@ -256,20 +256,20 @@ class PageCall:
     def refuse_forged(self) -> None:
         """Raise if the token of a form isn't of this session.
 
-        The forms of an open page have no token, because they use no session.
+        A form of a former session of the same user is accepted if the browser says that a page of this site
+        sent it. The forms of an open page have no token, because they use no session.
 
         Raises:
-            OriginRefused: the form is of a former session, or of another site.
+            OriginRefused: the form is of another user's session, or of another site.
         """
         secret = self.client.session_secret()
-        if self.page.is_open or secret is None:
+        if self.page.is_open or secret is None or is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
             return
-        if not is_form_token(self.form.get(TOKEN_FIELD, ""), secret):
-            if not is_from_site(self.client.fields, self.client.site):
-                self.form = Form()  # Another site may have chosen its fields, so the page doesn't show them.
-            raise OriginRefused(
-                "You have signed in again since you opened this form. Nothing is changed yet."
-            )
+        if not is_from_site(self.client.fields, self.client.site):
+            self.form = Form()  # Another site may have chosen its fields, so the page doesn't show them.
+        elif self.registrant is not None and self.form.get(USER_FIELD) == str(self.registrant.user.id):
+            return
+        raise OriginRefused("You have signed in again since you opened this form. Nothing is changed yet.")
 
     @property
     def typed(self) -> list[tuple[str, str]]:
@@ -282,7 +282,7 @@ class PageCall:
         return [
             (name, value)
             for name, values in self.form.lists.items()
-            if name not in (TOKEN_FIELD, KEY_FIELD)
+            if name not in (TOKEN_FIELD, KEY_FIELD, USER_FIELD)
             for value in values
         ]
 
