@@ -81,7 +81,7 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
     page = browser.get("/register?fqdn=new.example.test")
     registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
     assert (
-        "new.example.test is yours. The nameservers are ns1.provider.example. Nothing is taken from Copy ."
+        "new.example.test is registered. The nameservers are ns1.provider.example. Nothing is taken from Copy ."
         in registered.text
     )
 

@@ -136,7 +136,7 @@ def test_a_sign_in_is_asked_before_a_form_is_filled_in(world: World) -> None:
         "/names/blog.records.test/records",
         f"/o/{world.ids['organization']}/members",
     ):
-        assert "before you fill in the form" in world.old.get(path).text
+        assert "in a new tab, then come back here" in world.old.get(path).text
         assert "before you fill in the form" not in fresh.get(path).text
 
 

@@ -52,7 +52,7 @@ def test_a_renewal_is_quoted_and_confirmed(
     service: RunningService, ada: Registrant, browser: ConsoleClient
 ) -> None:
     quoted = browser.submit(browser.get(PATH), f"{PATH}/renew")
-    assert (quoted.status, "Renew it for 10 credits" in quoted.text) == (200, True)
+    assert (quoted.status, "Renew own.example.test for 10 credits" in quoted.text) == (200, True)
     assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 15
     done = browser.submit(quoted, f"{PATH}/renew", confirm="yes")
     assert (done.path, f"{FQDN} is renewed." in done.text) == (PATH, True)

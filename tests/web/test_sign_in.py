@@ -30,6 +30,20 @@ def test_a_code_signs_in_and_leads_to_the_requested_page(service: RunningService
     assert browser.get("/names").path == "/signin"
 
 
+def test_a_browser_is_told_at_once_when_another_code_needs_a_pause(service: RunningService) -> None:
+    service.add_user(ADA)
+    browser = console(service)
+    browser.submit(browser.get("/signin"), "/signin", email=ADA)
+    again = browser.submit(browser.get("/signin"), "/signin", email=ADA.upper())
+    assert "There was no second mail yet. Another code in" in again.text
+    assert "is on its way" not in again.text
+    other = browser.submit(browser.get("/signin"), "/signin", email="ben@example.org")
+    assert "is on its way" in other.text
+    service.clock.advance(minutes=2)
+    later = browser.submit(browser.get("/signin"), "/signin", email=ADA)
+    assert "is on its way" in later.text
+
+
 def test_a_link_needs_a_click_and_works_once(service: RunningService) -> None:
     service.add_user(ADA)
     service.environment["SUBLET_PUBLIC_URL"] = "https://names.example.net"
@@ -98,9 +112,9 @@ def test_a_form_is_kept_during_a_new_sign_in(service: RunningService) -> None:
     browser = console(service, ada.email)
     form = browser.get("/tokens/new")
     service.clock.advance(minutes=11)
-    old = browser.submit(form, "/tokens/new", name="laptop", names="a.example.test")
+    old = browser.submit(form, "/tokens/new", name="laptop", names="*.example.test")
     assert (old.status, 'target="_blank">Sign in again' in old.response.text) == (403, True)
     assert browser.get("/signin/done").text.count("You are signed in") == 1
     browser.cookies = console(service, ada.email).cookies
-    assert old.form("/tokens/new").fields["names"].strip() == "a.example.test"
+    assert old.form("/tokens/new").fields["names"].strip() == "*.example.test"
     assert "The token is created" in browser.submit(old, "/tokens/new").text

@@ -141,14 +141,14 @@ def test_from_stranger_to_website(
         opened.fill("Values of CNAME of @", "other.pages.example")
         opened.press("Save CNAME of @")
         assert opened.page.locator(".removed").inner_text().endswith("mysite.pages.example.")
-        opened.press("Change it")
+        opened.press("Save the change")
         assert service.dig(fqdn, "CNAME", "+short").strip() == "other.pages.example."
         opened.press("Ask the servers of sites.test")
         assert "As stored" in opened.text
         opened.open(f"/names/{fqdn}/nameservers")
         opened.fill("Nameservers", "ns1.provider.example\nns2.provider.example")
         opened.press("Go on: see the change")
-        opened.press("Change it")
+        opened.press("Save the change")
     assert service.delegation(fqdn) == {"ns1.provider.example", "ns2.provider.example"}
 
 
@@ -204,7 +204,7 @@ def test_a_change_shows_its_difference_first(
         opened.fill("Glue", f"ns2.{fqdn} 9.9.9.9")
         opened.press("Go on: see the change")
         assert opened.page.locator(".added").first.inner_text().strip().endswith(f"ns2.{fqdn}")
-        opened.press("Change it")
+        opened.press("Save the change")
         opened.press("Ask the servers of example.test")
         assert "As stored" in opened.text
     assert service.delegation(fqdn) == {"ns1.provider.example", f"ns2.{fqdn}"}

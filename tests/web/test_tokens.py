@@ -36,6 +36,9 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
         "expires_at": until,
         "daily_credits": "5",
     }
+    asked = browser.post("/tokens/new", fields)
+    assert "You have no name a.example.test." in asked.text
+    fields |= {"shown_names": asked.form("/tokens/new").fields["shown_names"]}
     created = browser.post("/tokens/new", fields)
     secret = next(word for word in created.text.split() if len(word) > 30)
     assert f'"Authorization: Bearer {secret}" http' in created.text
@@ -109,20 +112,21 @@ def test_a_list_of_several_pages(service: RunningService) -> None:
     assert (oldest.status, "token 0." in oldest.text, "Older" in oldest.text) == (200, False, False)
 
 
-def test_a_token_for_a_name_that_does_not_exist_is_pointed_out(service: RunningService) -> None:
+def test_a_token_for_a_name_that_does_not_exist_is_asked_about(service: RunningService) -> None:
     service.add_domain()
     ada = service.add_user()
     service.register(ada, "blog.example.test")
     browser = console(service, ada.email)
-    form = browser.get("/tokens/new")
-    wrong = browser.submit(
-        form, "/tokens/new", name="x", names="blog.example.test\nblgo.example.test\n*.any.test"
-    )
-    assert "You have no name blgo.example.test now." in wrong.text
-    listed = browser.get("/tokens")
-    (path,) = re.findall(r'href="(/tokens/\d+)">x<', listed.response.text)
+    names = "Blog.Example.test\nblgo.example.test\n*.any.test"
+    asked = browser.submit(browser.get("/tokens/new"), "/tokens/new", name="x", names=names)
+    assert "You have no name blgo.example.test. Correct it below" in asked.text
+    assert ">x<" not in browser.get("/tokens").response.text
+    assert "The token is created" in browser.submit(asked, "/tokens/new").text
+    (path,) = re.findall(r'href="(/tokens/\d+)">x<', browser.get("/tokens").response.text)
     shown = browser.get(path)
     assert "Limits Only names: blog.example.test, blgo.example.test, *.any.test" in shown.text
-    assert "You have no name blgo.example.test now." in shown.text
-    fixed = browser.submit(shown, path, names="blog.example.test")
+    assert "You have no name blgo.example.test. Correct it below." in shown.text
+    wrong = browser.submit(shown, path, names="bolg.example.test")
+    assert "You have no name bolg.example.test. Correct it below, or press" in wrong.text
+    fixed = browser.submit(wrong, path, names="blog.example.test")
     assert ("The token is changed." in fixed.text, "You have no name" in fixed.text) == (True, False)

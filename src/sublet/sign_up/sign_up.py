@@ -46,7 +46,7 @@ from sublet.sign_up.proof_of_work import SolvedChallenge
 from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
 CODE_SENTENCE = (
-    "This code is wrong, used or too old. Give the newest code, or sign up again. After too many wrong "
+    "This code is wrong, used or too old. Give the newest code, or ask for a new one. After too many wrong "
     "codes in a day, only the link in the mail works."
 )
 PURPOSES = (SIGN_UP, INVITATION)

@@ -37,11 +37,10 @@ class Quota:
         """True if the user may hold one more name of this mode."""
         return quota_allows(mode, quota_left=self.allows_one_more)
 
-    def refusal(self) -> FreeQuotaExceeded:
+    def refusal(self, instead: str = "register this one for credits") -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
-            f"All {self.limit} free names of your quota are in use. Delete one first, or register this one "
-            "for credits.",
+            f"All {self.limit} free names of your quota are in use. Delete one first, or {instead}.",
             details={"limit": self.limit, "used": self.used},
         )
 
@@ -51,14 +50,16 @@ def find_quota(tx: Tx, user: User, default: int) -> Quota:
     return Quota(store.count_free(tx, user.id), quota_limit(user.free_quota, default))
 
 
-def refuse_over_quota(tx: Tx, user: User, mode: str, default: int) -> None:
+def refuse_over_quota(
+    tx: Tx, user: User, mode: str, default: int, instead: str = "ask the operator for more"
+) -> None:
     """Raise `FreeQuotaExceeded` if the quota doesn't allow one more name of this mode.
 
-    `default` applies to users without their own quota.
+    `default` applies to users without their own quota. The message proposes `instead`.
     """
     quota = find_quota(tx, user, default)
     if not quota.allows(mode):
-        raise quota.refusal()
+        raise quota.refusal(instead)
 
 
 def quota_limit(own: int | None, default: int) -> int:

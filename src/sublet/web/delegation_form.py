@@ -75,6 +75,8 @@ def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
     """
     hosts = ", ".join(pasted.nameservers)
     taken = [f"The nameservers are {hosts}."] if hosts and (pasted.ignored or not pasted.is_list) else []
+    if pasted.ds_records and not pasted.is_list:
+        taken.append(f"The DS records are {', '.join(pasted.ds_records)}.")
     if not pasted.ignored:
         return tuple(taken)
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -65,7 +64,6 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
         action=action,
         title=ACTIONS[action],
         chosen=chosen,
-        back=f"{call.url('/names/many')}?{urlencode({'do': action, 'fqdn': chosen}, doseq=True)}",
         results=results,
         presets=await find_presets(call) if action == "nameservers" else [],
     )

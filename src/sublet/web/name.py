@@ -9,13 +9,7 @@ from sublet.child_zones.api import AutomaticDsShape
 from sublet.child_zones.api import answer_of as automatic_ds_answer
 from sublet.child_zones.automatic_ds import automatic_ds_of
 from sublet.db import Tx
-from sublet.errors import (
-    FieldError,
-    PaymentConfirmationRequired,
-    Refusal,
-    SubdomainNotFound,
-    validation_failed,
-)
+from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.due_checks import is_checked
@@ -43,12 +37,11 @@ from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
 from sublet.web.sign_in import sign_in_again
+from sublet.web.transfers import acting_for_chosen_holder, current_holder, holders_of, show_new_holder
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
 
-PERSONAL = "personal"
-"""The value of the user, and not an organization, in the form that moves a name."""
 _NOT_STORED = "The change is not stored"
 _ONLY_REMOVED = "The records are removed, but the nameservers are not stored. Correct the form, and try again"
 
@@ -317,39 +310,33 @@ async def show_transfer(call: PageCall) -> Response:
     """Show the form that offers the name to another person."""
     if asked := sign_in_again(call):
         return asked
-    return call.render("transfer", name=await _find(call))
+    others = [each for each in holders_of(call) if each[0] != current_holder(call)]
+    return call.render("transfer", name=await _find(call), holders=others)
 
 
 async def transfer(call: PageCall) -> Response:
     """Offer the name to another person, or move it to another organization of the user, or to the user."""
     subdomain = await _find(call)
     if "holder" in call.form:
-        holder = call.form["holder"]
-        return await _move(call, subdomain, None if holder == PERSONAL else call.form.number("holder") or "")
+        return await _move(call, subdomain, await acting_for_chosen_holder(call))
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
 
 
-async def _move(call: PageCall, subdomain: SubdomainShape, organization_id: int | str | None) -> Response:
+async def _move(call: PageCall, subdomain: SubdomainShape, receiver: PageCall) -> Response:
     """Offer the name to the user's own address, and accept it for another holder.
 
     A refusal leaves no offer behind.
     """
     assert call.registrant is not None  # noqa: S101 - the page isn't open
-    if isinstance(organization_id, str):
-        raise validation_failed([FieldError("holder", "value_invalid", "Choose the new holder.")])
-    other = await call.acting_for(organization_id)
     offer = (await call.api("push", {"to": call.registrant.user.email}, fqdn=subdomain.fqdn)).transfer
     try:
-        await other.api("accept", id=str(offer.id))
+        await receiver.api("accept", id=str(offer.id))
     except Refusal:
         await call.api("withdraw", id=str(offer.id))
         raise
-    assert other.registrant is not None  # noqa: S101 - it acts for the user
-    receiver = other.registrant.holder
-    holder = receiver.name if receiver.is_organization else "you"
-    return other.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} belongs to {holder} now.")
+    return show_new_holder(receiver, subdomain.fqdn)
 
 
 async def withdraw(call: PageCall) -> Response:

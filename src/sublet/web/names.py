@@ -19,6 +19,8 @@ from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.page import LISTED_MAX, PageCall
 
 ATTENTION_MAX = 10
+FEW = 5
+"""Up to so many names are shown without the form that filters and sorts them."""
 """The maximum number of shown names for each reason."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
@@ -59,6 +61,7 @@ async def show_list(call: PageCall) -> Response:
         restorable=await call.read("list_subdomains", partial(_read_restorable, names=names))
         if filters["status"] == "trashed"
         else {},
+        few=FEW,
         is_filtered=any(value for name, value in asked.items() if name != "cursor"),
     )
 

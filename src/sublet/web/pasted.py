@@ -96,9 +96,15 @@ class PastedDelegation:
 def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: str) -> PastedDelegation:
     """Return what the three fields have for the name `fqdn`.
 
-    The field of nameservers may also have the addresses of those at or below the name.
+    The field of nameservers may also have the addresses of those at or below the name, and DS records: DNS
+    providers show them in one box. A line is ignored if no field takes anything from it.
     """
     hosts = parse_pasted_nameservers(nameservers, fqdn)
+    boxed = parse_pasted_ds(nameservers, fqdn)
+    boxed_keys = [each for each in boxed.values if _ds_of_words(each.split()) == each]
+    if boxed_keys:
+        unused = [each for each in hosts.ignored if _NAME_OF_NUMBER.sub(" ", each) in boxed.ignored]
+        hosts = Pasted(tuple(each for each in hosts.values if _host(each)), tuple(unused))
     below = {each for each in hosts.values if fqdn and is_at_or_below(each, fqdn)}
     beside = parse_pasted_glue(nameservers if below else "", fqdn, below)
     own = parse_pasted_glue(glue, fqdn, below)
@@ -107,11 +113,12 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
     once = {tuple(each.items()): each for each in entries}
     no_glue = set(beside.ignored)
     ignored = [each for each in hosts.ignored if not below or each in no_glue]
+    seen = _lines(nameservers)
     return PastedDelegation(
         hosts.values,
         tuple(once.values()),
-        keys.values,
-        (*ignored, *own.ignored, *keys.ignored),
+        tuple(dict.fromkeys((*boxed_keys, *keys.values))),
+        (*ignored, *own.ignored, *(each for each in keys.ignored if each not in seen)),
         all(_host(each) for each in nameservers[:CHARACTERS_MAX].replace(",", " ").replace(";", " ").split()),
     )
 
@@ -124,6 +131,7 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     hosts, such a line is ignored, unless it has a dot and is no address.
     """
     found, doubtful, ignored = [], [], []
+    headings = []
     for line in _lines(text):
         words = _words(line)
         record = _type_of(words)
@@ -135,9 +143,10 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
         if record is not None:
             hosts = _hosts_of_ns(words, fqdn) if record == "NS" else []
         elif len(words) > 1:
-            # A heading such as `Your nameservers at provider.example are:` has no nameservers.
-            hosts = [] if line.endswith(":") else [each for each in hosts if each != fqdn]
-        if hosts:
+            hosts = [each for each in hosts if each != fqdn]
+        if line.endswith(":") and record is None and (len(words) > 1 or not hosts):
+            headings.append(line)  # such as `Your nameservers at provider.example are:`
+        elif hosts:
             found += hosts
         elif len(words) > 1 or record:
             ignored.append(line)
@@ -146,7 +155,7 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
         else:
             doubtful.append(words[0])
     if not found:
-        return _pasted(doubtful or ignored, ())
+        return _pasted(doubtful or ignored or headings, ())
     return _pasted(found, (*doubtful, *ignored))
 
 
@@ -205,7 +214,7 @@ def parse_pasted_ds(text: str, fqdn: str = "") -> Pasted[str]:
         found = [each for each in found if not _has_flags(each, "256")]
     if not found:
         return _pasted(ignored or [text.strip()] if text.strip() else (), ())
-    return _pasted(found, ignored)
+    return _pasted(found, (each for each in ignored if not each.endswith(":")))
 
 
 def _pasted(values: Iterable[ValueT], ignored: Iterable[str]) -> Pasted[ValueT]:

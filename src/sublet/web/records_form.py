@@ -80,7 +80,7 @@ def _website(form: Form, name: str, owner: str, stored: Sequence[RecordSet]) -> 
         values.setdefault(_type_of(host), []).append(host)
     mistyped = [each for each in values.get("CNAME", ()) if _is_like_an_address(each)]
     if mistyped:
-        message = f"`{mistyped[0]}` is not an IP address. Check it: addresses are such as 203.0.113.7."
+        message = f"`{mistyped[0]}` is not an IP address. Copy it from your web host again."
         raise validation_failed([FieldError(name, "record_invalid", message)])
     single = [each for each in values.get("CNAME", ()) if "." not in each.rstrip(".")]
     if single:

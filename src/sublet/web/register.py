@@ -15,6 +15,7 @@ from sublet.web.delegation_form import (
     read_delegation_form,
     told_of_ignored,
 )
+from sublet.web.filters import plural
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split_name, suggest_names
@@ -83,7 +84,9 @@ async def send(call: PageCall) -> Response:
     if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
         path += "/records"
     told = told_of_ignored(pasted)
-    return call.redirect(path, " ".join((f"{name.fqdn} is yours.", *told)), is_warning=bool(told))
+    paid = [f"It cost {plural(done.charged_credits, 'credit')}."] if done.charged_credits else []
+    sentences = " ".join((f"{name.fqdn} is registered.", *paid, *told))
+    return call.redirect(path, sentences, is_warning=bool(pasted.ignored))
 
 
 def confirmation(call: PageCall) -> dict[str, Any]:

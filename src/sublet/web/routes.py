@@ -32,6 +32,7 @@ from sublet.web import (
 from sublet.web.page import Handler, Page
 
 _TOKEN = ("get_token", "list_subdomains")
+_OFFER = ("get_transfer", "free_subdomains")
 
 
 def _personal(path: str, get: Handler | None, post: Handler | None, *operations: str) -> Page:
@@ -57,10 +58,10 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tickets/new", tickets.show_new, tickets.open_ticket, ("open_ticket", "list_subdomains")),
     Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
     Page("/transfers", transfers.show_list, operations=("list_transfers",)),
-    Page("/transfers/{id:id}", transfers.show_one, operations=("get_transfer",)),
-    Page("/transfers/{id:id}/accept", transfers.show_one, transfers.accept, ("get_transfer", "accept")),
-    Page("/transfers/{id:id}/decline", transfers.show_one, transfers.decline, ("get_transfer", "decline")),
-    Page("/transfers/{id:id}/withdraw", transfers.show_one, transfers.withdraw, ("get_transfer", "withdraw")),
+    Page("/transfers/{id:id}", transfers.show_one, operations=_OFFER),
+    Page("/transfers/{id:id}/accept", transfers.show_one, transfers.accept, (*_OFFER, "accept")),
+    Page("/transfers/{id:id}/decline", transfers.show_one, transfers.decline, (*_OFFER, "decline")),
+    Page("/transfers/{id:id}/withdraw", transfers.show_one, transfers.withdraw, (*_OFFER, "withdraw")),
     Page("/try", try_api.show),
     Page("/activity", activity.show, operations=("activity",)),
     _personal("/sessions", sessions.show_sessions, None, "list_sessions"),

@@ -1,6 +1,7 @@
 """One form to sign in and to open an account, by a mailed code or link or by a passkey; and the sign-out."""
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.responses import Response
@@ -14,6 +15,8 @@ START_PATH = "/names"
 NEXT_COOKIE = "__Host-sublet_next"
 """The cookie with the page to open after the sign-in, because the mailed link doesn't contain it."""
 NEXT_SECONDS = 900
+SENT_COOKIE = "__Host-sublet_code_sent"
+"""The cookie with the time of this browser's last request for a code, and a mark of the address."""
 
 
 async def show(call: PageCall) -> Response:
@@ -32,12 +35,17 @@ async def send_code(call: PageCall) -> Response:
     waits = _seconds_left(call)
     if not waits:
         await _mail_code(call)
-    now = call.shared.calls.context.db.now()
-    sent_at = call.form.get("sent_at", "") if waits else str(int(now.timestamp()))
-    response = _render_code_form(call, sent_at=sent_at, is_too_soon=waits > 0)
-    kept = f"{NEXT_COOKIE}={quote(next_path(call))}; Max-Age={NEXT_SECONDS}; {COOKIE_ATTRIBUTES}"
-    response.headers.append("set-cookie", kept)
+    pause = int(CODES_TO_ADDRESS.within.total_seconds())
+    response = _render_code_form(call, seconds_left=waits or pause, is_too_soon=waits > 0)
+    _keep(response, NEXT_COOKIE, quote(next_path(call)), NEXT_SECONDS)
+    if not waits:
+        sent_at = int(call.shared.calls.context.db.now().timestamp())
+        _keep(response, SENT_COOKIE, f"{sent_at}.{_address_mark(call)}", pause)
     return response
+
+
+def _keep(response: Response, cookie: str, value: str, seconds: int) -> None:
+    response.headers.append("set-cookie", f"{cookie}={value}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
 
 
 async def _mail_code(call: PageCall) -> None:
@@ -68,7 +76,7 @@ async def show_code(call: PageCall) -> Response:
     if call.refusal is None:
         return call.redirect("/signin")
     call.form.pop("code", None)  # A person types the right code into an empty field.
-    return _render_code_form(call, sent_at=call.form.get("sent_at", ""))
+    return _render_code_form(call, seconds_left=_seconds_left(call))
 
 
 async def enter_code(call: PageCall) -> Response:
@@ -141,28 +149,28 @@ def kept_path(call: PageCall) -> str:
     return _local_path(unquote(call.request.cookies.get(NEXT_COOKIE, "")))
 
 
-def _render_code_form(call: PageCall, *, sent_at: str, is_too_soon: bool = False) -> Response:
+def _render_code_form(call: PageCall, *, seconds_left: int, is_too_soon: bool = False) -> Response:
     return call.render(
-        "sign_in_code",
-        next=next_path(call),
-        sent_at=sent_at,
-        seconds_left=_seconds_left(call, sent_at),
-        is_too_soon=is_too_soon,
+        "sign_in_code", next=next_path(call), seconds_left=seconds_left, is_too_soon=is_too_soon
     )
 
 
-def _seconds_left(call: PageCall, sent_at: str = "") -> int:
-    """Return the seconds until this browser may request another code, by the time at which it requested the
-    last one.
+def _seconds_left(call: PageCall) -> int:
+    """Return the seconds until this browser may request another code to the address in the form.
 
     Requests of other browsers for the address don't count here: they are nothing that this browser may know.
     """
-    text = sent_at or call.form.get("sent_at", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    sent_at, _, mark = call.request.cookies.get(SENT_COOKIE, "").partition(".")
+    is_time = sent_at.isascii() and sent_at.isdigit() and len(sent_at) <= 10
+    if not is_time or mark != _address_mark(call):
         return 0
-    passed = call.shared.calls.context.db.now() - datetime.fromtimestamp(int(text), UTC)
+    passed = call.shared.calls.context.db.now() - datetime.fromtimestamp(int(sent_at), UTC)
     pause = CODES_TO_ADDRESS.within
     return int((pause - passed).total_seconds()) + 1 if timedelta(0) <= passed < pause else 0
+
+
+def _address_mark(call: PageCall) -> str:
+    return sha256(call.form.get("email", "").lower().encode()).hexdigest()[:16]
 
 
 def _local_path(asked: str) -> str:

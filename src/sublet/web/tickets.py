@@ -1,7 +1,10 @@
 """The pages of support tickets: the list, a new ticket, and a ticket with its messages."""
 
+from hashlib import sha256
+
 from starlette.responses import Response
 
+from sublet.web.form import KEY_FIELD
 from sublet.web.page import PageCall
 
 NAMES_MAX = 200
@@ -39,6 +42,8 @@ async def open_ticket(call: PageCall) -> Response:
     """Open a ticket."""
     members = {name: call.form.text(name) for name in ("subject", "message", "type")}
     members["fqdn"] = await _complete_name(call, call.form.text("fqdn"))
+    # The same ticket twice is one, also if the browser has loaded the form again, as after its button Back.
+    call.form[KEY_FIELD] = sha256(repr(sorted(members.items())).encode()).hexdigest()
     opened = await call.api("open_ticket", members)
     number = opened.ticket.ticket_number
     return call.redirect(

@@ -19,6 +19,7 @@ from sublet.operations.call import Call
 from sublet.restrictions import SCOPES
 from sublet.sign_up.sign_up import FIRST_TOKEN
 from sublet.subdomains.find import list_in_account
+from sublet.subdomains.naming import canonical_domain
 from sublet.web.filters import plural
 from sublet.web.form import Form
 from sublet.web.page import PageCall
@@ -67,13 +68,15 @@ def _limits_of(token: TokenDetailShape) -> list[str]:
     return found
 
 
-async def show_new(call: PageCall) -> Response:
-    """Show the form of a new token."""
+async def show_new(call: PageCall, unknown: Sequence[str] = ()) -> Response:
+    """Show the form of a new token. `unknown` are the names in it that don't exist."""
     if asked := sign_in_again(call):
         return asked
-    ticked = list(SCOPES_DEFAULT) if call.refusal is None else call.form.lists.get("scopes", [])
+    ticked = call.form.lists.get("scopes", []) if call.form else list(SCOPES_DEFAULT)
     until = _day(_now() + LIFE_DEFAULT)
-    return call.render("token_new", scopes=_scopes(), ticked=ticked, until=until, latest=latest_day())
+    return call.render(
+        "token_new", scopes=_scopes(), ticked=ticked, until=until, latest=latest_day(), unknown=unknown
+    )
 
 
 async def create(call: PageCall) -> Response:
@@ -81,26 +84,32 @@ async def create(call: PageCall) -> Response:
 
     The answer isn't a redirect, because the secret isn't stored and the next page couldn't show it.
     """
+    if unknown := await _find_unconfirmed_names(call):
+        return await show_new(call, unknown)
     created = await call.api("create_token", _members(call.form))
-    unknown = await _find_unknown_names(call, created.token)
-    return call.render(
-        "token_secret", token=created.token, secret=created.secret, is_new=True, unknown=unknown
-    )
+    return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
 
 
-async def _find_unknown_names(call: PageCall, token: TokenDetailShape) -> list[str]:
-    """Return the names of a token that its user or organization doesn't have now, such as a mistyped one."""
-    names = [each for each in token.names or () if not each.startswith("*.")]
-    found = await call.read("list_subdomains", partial(_read_names, names=names)) if names else ()
-    return [each for each in names if each not in found]
+async def _find_unconfirmed_names(call: PageCall) -> list[str]:
+    """Return the names in the form that don't exist, unless the form was sent again after they were shown."""
+    unknown = await _find_unknown_names(call, call.form.lines("names"))
+    return [] if call.form.get("shown_names") == " ".join(unknown) else unknown
+
+
+async def _find_unknown_names(call: PageCall, names: Sequence[str]) -> list[str]:
+    """Return those of a token's names that its user or organization doesn't have, such as mistyped ones."""
+    whole = [each for each in names if not each.startswith("*.")]
+    found = await call.read("list_subdomains", partial(_read_names, names=whole)) if whole else ()
+    return [each for each in whole if canonical_domain(each) not in found]
 
 
 def _read_names(tx: Tx, call: Call[None, None], *, names: Sequence[str]) -> list[str]:
-    return [each.fqdn for each in list_in_account(tx, call.actor(), names)]
+    canonical = [found for each in names if (found := canonical_domain(each))]
+    return [each.fqdn for each in list_in_account(tx, call.actor(), canonical)]
 
 
-async def show_one(call: PageCall) -> Response:
-    """Show a token with the forms that change it."""
+async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:
+    """Show a token with the forms that change it. `unknown` are the names in the form that don't exist."""
     token = (await call.api("get_token", id=str(call.parameters["id"]))).token
     is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
     return call.render(
@@ -113,12 +122,15 @@ async def show_one(call: PageCall) -> Response:
         latest=max(latest_day(), _day(token.expires_at)),
         overlaps=OVERLAPS,
         limits=_limits_of(token),
-        unknown=await _find_unknown_names(call, token) if is_live else [],
+        unknown=unknown,
+        missing=await _find_unknown_names(call, token.names or ()) if is_live and not unknown else [],
     )
 
 
 async def change(call: PageCall) -> Response:
     """Change the members of the token that differ in the form."""
+    if unknown := await _find_unconfirmed_names(call):
+        return await show_one(call, unknown)
     token = (await call.api("get_token", id=str(call.parameters["id"]))).token
     sent = _members(call.form)
     if token.expires_at is not None and call.form.text("expires_at") == _day(token.expires_at):
@@ -132,7 +144,7 @@ async def rotate(call: PageCall) -> Response:
     """Give a token a new secret, and show it."""
     members = {"overlap_seconds": call.form.number("overlap_seconds")}
     rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
-    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False, unknown=[])
+    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
 
 
 async def revoke(call: PageCall) -> Response:

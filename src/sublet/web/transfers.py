@@ -2,8 +2,12 @@
 
 from starlette.responses import Response
 
+from sublet.accounts.roles import MEMBER, OWNER
+from sublet.errors import FieldError, validation_failed
 from sublet.web.page import PageCall
 
+PERSONAL = "personal"
+"""The value of the user, and not an organization, in a field with a holder."""
 STATES = ("pending", "accepted", "declined", "withdrawn", "expired")
 
 
@@ -11,19 +15,66 @@ async def show_list(call: PageCall) -> Response:
     """Show the offers."""
     filters = call.filters("state", "direction", "cursor")
     found = await call.find_page("list_transfers", filters)
-    return call.render("transfers", filters=filters, states=[(each, each) for each in STATES], found=found)
+    return call.render(
+        "transfers",
+        filters=filters,
+        states=[(each, each) for each in STATES],
+        found=found,
+        holders=holders_of(call),
+    )
 
 
 async def show_one(call: PageCall) -> Response:
     """Show an offer."""
     transfer = (await call.api("get_transfer", id=str(call.parameters["id"]))).transfer
-    return call.render("offer", transfer=transfer)
+    usage = (await call.api("free_subdomains")).usage
+    holders, holder = holders_of(call), current_holder(call)
+    return call.render("offer", transfer=transfer, holders=holders, holder=holder, usage=usage)
 
 
 async def accept(call: PageCall) -> Response:
-    """Accept an offered name, and show it."""
-    fqdn = (await call.api("accept", id=str(call.parameters["id"]))).transfer.subdomain
-    return call.redirect(f"/names/{fqdn}", f"{fqdn} is yours now.")
+    """Accept an offered name for the chosen holder, and show it."""
+    receiver = await acting_for_chosen_holder(call) if "holder" in call.form else call
+    fqdn = (await receiver.api("accept", id=str(call.parameters["id"]))).transfer.subdomain
+    return show_new_holder(receiver, fqdn)
+
+
+def holders_of(call: PageCall) -> list[tuple[str, str]]:
+    """Return the user, and the organizations whose names the user may change, as options of a field."""
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    own_id = call.registrant.user.organization_id
+    return [
+        (PERSONAL, "Yourself")
+        if each.organization.id == own_id
+        else (str(each.organization.id), each.organization.name)
+        for each in call.memberships
+        if each.role in (OWNER, MEMBER)
+    ]
+
+
+def current_holder(call: PageCall) -> str:
+    """Return the option of the holder for which the user acts."""
+    return PERSONAL if call.organization_id is None else str(call.organization_id)
+
+
+async def acting_for_chosen_holder(call: PageCall) -> PageCall:
+    """Return this request acting for the holder that the form has.
+
+    Raises:
+        Refusal: ValidationFailed, or any of `authenticate_session`.
+    """
+    chosen = None if call.form.get("holder") == PERSONAL else call.form.number("holder") or ""
+    if isinstance(chosen, str):
+        raise validation_failed([FieldError("holder", "value_invalid", "Choose the new holder.")])
+    return await call.acting_for(chosen)
+
+
+def show_new_holder(receiver: PageCall, fqdn: str) -> Response:
+    """Redirect to the name at its new holder."""
+    assert receiver.registrant is not None  # noqa: S101 - the page isn't open
+    holder = receiver.registrant.holder
+    whose = f"belongs to {holder.name}" if holder.is_organization else "is yours"
+    return receiver.redirect(f"/names/{fqdn}", f"{fqdn} {whose} now.")
 
 
 async def decline(call: PageCall) -> Response:

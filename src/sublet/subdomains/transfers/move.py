@@ -133,7 +133,8 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
     _refuse_unregistrable(tx, receiver, subdomain)
-    refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota)
+    instead = "accept this one for another holder"
+    refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota, instead)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()
     before, after = {"user_id": sender.id}, {"subdomain": subdomain.fqdn, "user_id": receiver.id}

@@ -30,7 +30,8 @@ const quote = document.getElementById("quote")
 if (quote && !refused) {
     // The button gets the focus, and the text above it stays in view.
     (quote.querySelector(":is(button, a.button):not(.quiet)") ?? quote).focus({preventScroll: true})
-    quote.scrollIntoView({block: "nearest"})
+    const {top, bottom} = quote.getBoundingClientRect()
+    if (bottom > innerHeight && top > innerHeight / 3) quote.scrollIntoView()
 }
 
 // Shows instants in the reader's own time zone. The title keeps UTC.

@@ -39,9 +39,11 @@ async function ask() {
 
 search.addEventListener("input", () => {
     clearTimeout(timer)
-    // The rest of the form and the refusal are about the former name.
-    if (rest) rest.hidden = true
+    // The refusal, the price and the button are about the former name. The rest of the form is kept.
     document.getElementById("refused")?.remove()
+    document.getElementById("quote")?.remove()
+    const last = rest?.querySelector("button:not(.quiet)")
+    if (last) last.textContent = "Go on"
     button.className = ""
     button.textContent = "Go on"
     timer = setTimeout(ask, 500)
