@@ -11,10 +11,10 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Select,
     String,
     Table,
     delete,
-    exists,
     func,
     insert,
     select,
@@ -22,12 +22,12 @@ from sqlalchemy import (
 )
 
 from sublet.accounts.roles import OWNER
-from sublet.accounts.store import memberships, users
+from sublet.accounts.store import memberships, organizations, users
 from sublet.dates import CLOCKS_APART
 from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
-from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode
+from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode, ReceivedInvitation
 
 mailed_codes = Table(
     "mailed_codes",
@@ -138,49 +138,67 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
     return int(row[0]), int(row[1])
 
 
-def _is_open_invitation(organization_id: int, now: datetime) -> Any:
-    """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an
+def _select_open_invitations(tx: Tx, *columns: Any) -> Select[Any]:
+    """Return the query of open invitations: neither used nor expired, and sent by a user who is still an
     owner and not suspended.
     """
-    of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
     sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
-        memberships.c.organization_id == organization_id
+        memberships.c.organization_id == mailed_codes.c.organization_id
     )
-    by_owner = exists().where(
-        sender
-        & (memberships.c.role == OWNER)
-        & (users.c.id == memberships.c.user_id)
-        & users.c.suspended_at.is_(None)
-    )
-    return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now) & by_owner
+    by_owner = (memberships.c.role == OWNER) & users.c.suspended_at.is_(None)
+    is_open = mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > tx.now)
+    query = select(*columns).join_from(mailed_codes, memberships, sender)
+    query = query.join(users, users.c.id == memberships.c.user_id)
+    return query.where((mailed_codes.c.purpose == MEMBERSHIP) & is_open & by_owner)
+
+
+def _newest_first(query: Select[Any], limit: int | None, after: Position | None) -> Select[Any]:
+    at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
+    if after is not None:
+        query = query.where(older(at, row_id, after))
+    return query.order_by(at.desc(), row_id.desc()).limit(limit)
 
 
 def list_open_invitations(
     tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
 ) -> list[MailedCode]:
     """Return the open invitations to an organization after a position, the newest first."""
-    at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
-    query = select(*_CODE).where(_is_open_invitation(organization_id, tx.now))
-    if after is not None:
-        query = query.where(older(at, row_id, after))
-    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
-    return [MailedCode(*row) for row in rows]
+    query = _select_open_invitations(tx, *_CODE).where(mailed_codes.c.organization_id == organization_id)
+    return [MailedCode(*row) for row in tx.connection.execute(_newest_first(query, limit, after))]
 
 
-def find_open_invitation(tx: Tx, organization_id: int, code_id: int) -> MailedCode | None:
-    """Return an open invitation to an organization, or None."""
-    query = select(*_CODE).where(
-        _is_open_invitation(organization_id, tx.now) & (mailed_codes.c.id == code_id)
-    )
+def find_open_invitation(tx: Tx, code_id: int) -> MailedCode | None:
+    """Return the open invitation to an organization with this id, or None."""
+    query = _select_open_invitations(tx, *_CODE).where(mailed_codes.c.id == code_id)
     row = tx.connection.execute(query).one_or_none()
     return MailedCode(*row) if row is not None else None
 
 
-def find_inviter_id(tx: Tx, code_id: int) -> int | None:
-    """Return the user who sent an invitation to an organization."""
-    query = select(mailed_codes.c.invited_by_user_id).where(mailed_codes.c.id == code_id)
-    found: int | None = tx.connection.execute(query).scalar()
-    return found
+def list_received_invitations(
+    tx: Tx, email: str, limit: int | None = None, after: Position | None = None
+) -> list[ReceivedInvitation]:
+    """Return the open invitations to an address after a position, the newest first."""
+    return _read_received(tx, mailed_codes.c.email == email, limit, after)
+
+
+def find_received_invitation(tx: Tx, link_digest: str) -> ReceivedInvitation | None:
+    """Return the open invitation whose link's token has this digest, or None."""
+    found = _read_received(tx, mailed_codes.c.link_digest == link_digest)
+    return found[0] if found else None
+
+
+def _read_received(
+    tx: Tx, of: ColumnElement[bool], limit: int | None = None, after: Position | None = None
+) -> list[ReceivedInvitation]:
+    code, organization = mailed_codes.c, organizations.c
+    query = _select_open_invitations(
+        tx,
+        *(code.id, organization.id, organization.name, organization.slug, code.role),
+        *(users.c.name, users.c.email, code.created_at, code.expires_at),
+    )
+    query = query.join(organizations, organization.id == code.organization_id).where(of)
+    rows = tx.connection.execute(_newest_first(query, limit, after))
+    return [ReceivedInvitation(*row) for row in rows]
 
 
 def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
@@ -238,6 +256,11 @@ def find_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | N
     Lock its user, then the code (`lock_code`), before you use it.
     """
     return _newest(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+
+
+def find_code(tx: Tx, code_id: int) -> MailedCode | None:
+    """Return the code with this id, or None if it was deleted."""
+    return _newest(tx, mailed_codes.c.id == code_id)
 
 
 def lock_code(tx: Tx, code_id: int) -> MailedCode | None:
