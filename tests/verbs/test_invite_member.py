@@ -144,13 +144,13 @@ ANSWERS = pytest.mark.parametrize("answer", [accept_received_invitation, decline
 
 
 def received(registry: Registry, email: str = BEN) -> list[int]:
-    return [each.id for each in registry.read(list_received_invitations, email)]
+    return [each.id for each in registry.read(list_received_invitations, email, 10)]
 
 
 def test_a_user_accepts_an_invitation_without_the_code(registry: Registry) -> None:
     organization_id = share(registry)
     added = invite(registry, organization_id, role="billing")
-    (seen,) = registry.read(list_received_invitations, BEN)
+    (seen,) = registry.read(list_received_invitations, BEN, 10)
     assert (seen.id, seen.organization_id, seen.organization_name) == (added.id, organization_id, "Coop")
     assert (seen.role, seen.inviter_email) == ("billing", "ann@example.org")
     done = registry.write(accept_received_invitation, registry.actor("ben"), str(added.id))

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    bindparam,
     delete,
     func,
     insert,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 from sublet.accounts.roles import OWNER
 from sublet.accounts.store import memberships, organizations, users
 from sublet.dates import CLOCKS_APART
-from sublet.db import Tx, insert_into
+from sublet.db import Pages, Query, Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
 from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode, ReceivedInvitation
@@ -70,6 +71,40 @@ KEPT_FOR = timedelta(days=1)
 """How long an expired code is kept, so that the limits of its address and network count it."""
 
 _CODE = tuple(mailed_codes.c[name] for name in MailedCode.__slots__)
+
+
+def _select_open_invitations(*columns: Any) -> Select[Any]:
+    """Return the query of the invitations that are open at `now`: neither used nor expired, and sent by a
+    user who is still an owner and not suspended.
+    """
+    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
+        memberships.c.organization_id == mailed_codes.c.organization_id
+    )
+    by_owner = (memberships.c.role == OWNER) & users.c.suspended_at.is_(None)
+    now = bindparam("now", type_=Instant)
+    is_open = mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now)
+    query = select(*columns).join_from(mailed_codes, memberships, sender)
+    query = query.join(users, users.c.id == memberships.c.user_id)
+    return query.where((mailed_codes.c.purpose == MEMBERSHIP) & is_open & by_owner)
+
+
+def _read_received(rows: Sequence[Sequence[Any]]) -> list[ReceivedInvitation]:
+    return [ReceivedInvitation(*row) for row in rows]
+
+
+_RECEIVED = _select_open_invitations(
+    *(mailed_codes.c.id, organizations.c.id, organizations.c.name, organizations.c.slug, mailed_codes.c.role),
+    *(users.c.name, users.c.email, mailed_codes.c.created_at, mailed_codes.c.expires_at),
+).join(organizations, organizations.c.id == mailed_codes.c.organization_id)
+_RECEIVED_BY_EMAIL = Pages(
+    _RECEIVED.where(mailed_codes.c.email == bindparam("email")),
+    mailed_codes.c.created_at,
+    mailed_codes.c.id,
+    _read_received,
+)
+_RECEIVED_BY_LINK = Query(
+    _RECEIVED.where(mailed_codes.c.link_digest == bindparam("link_digest")), _read_received
+)
 
 
 def find_signing_key(tx: Tx) -> str:
@@ -138,67 +173,36 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
     return int(row[0]), int(row[1])
 
 
-def _select_open_invitations(tx: Tx, *columns: Any) -> Select[Any]:
-    """Return the query of open invitations: neither used nor expired, and sent by a user who is still an
-    owner and not suspended.
-    """
-    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
-        memberships.c.organization_id == mailed_codes.c.organization_id
-    )
-    by_owner = (memberships.c.role == OWNER) & users.c.suspended_at.is_(None)
-    is_open = mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > tx.now)
-    query = select(*columns).join_from(mailed_codes, memberships, sender)
-    query = query.join(users, users.c.id == memberships.c.user_id)
-    return query.where((mailed_codes.c.purpose == MEMBERSHIP) & is_open & by_owner)
-
-
-def _newest_first(query: Select[Any], limit: int | None, after: Position | None) -> Select[Any]:
-    at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
-    if after is not None:
-        query = query.where(older(at, row_id, after))
-    return query.order_by(at.desc(), row_id.desc()).limit(limit)
-
-
 def list_open_invitations(
     tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
 ) -> list[MailedCode]:
     """Return the open invitations to an organization after a position, the newest first."""
-    query = _select_open_invitations(tx, *_CODE).where(mailed_codes.c.organization_id == organization_id)
-    return [MailedCode(*row) for row in tx.connection.execute(_newest_first(query, limit, after))]
+    at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
+    query = _select_open_invitations(*_CODE).where(mailed_codes.c.organization_id == organization_id)
+    if after is not None:
+        query = query.where(older(at, row_id, after))
+    query = query.order_by(at.desc(), row_id.desc()).limit(limit)
+    return [MailedCode(*row) for row in tx.connection.execute(query, {"now": tx.now})]
 
 
 def find_open_invitation(tx: Tx, code_id: int) -> MailedCode | None:
     """Return the open invitation to an organization with this id, or None."""
-    query = _select_open_invitations(tx, *_CODE).where(mailed_codes.c.id == code_id)
-    row = tx.connection.execute(query).one_or_none()
+    query = _select_open_invitations(*_CODE).where(mailed_codes.c.id == code_id)
+    row = tx.connection.execute(query, {"now": tx.now}).one_or_none()
     return MailedCode(*row) if row is not None else None
 
 
 def list_received_invitations(
-    tx: Tx, email: str, limit: int | None = None, after: Position | None = None
+    tx: Tx, email: str, limit: int, after: Position | None = None
 ) -> list[ReceivedInvitation]:
     """Return the open invitations to an address after a position, the newest first."""
-    return _read_received(tx, mailed_codes.c.email == email, limit, after)
+    return _RECEIVED_BY_EMAIL.read(tx, limit, after, email=email, now=tx.now)
 
 
 def find_received_invitation(tx: Tx, link_digest: str) -> ReceivedInvitation | None:
     """Return the open invitation whose link's token has this digest, or None."""
-    found = _read_received(tx, mailed_codes.c.link_digest == link_digest)
+    found = _RECEIVED_BY_LINK.run(tx, link_digest=link_digest, now=tx.now)
     return found[0] if found else None
-
-
-def _read_received(
-    tx: Tx, of: ColumnElement[bool], limit: int | None = None, after: Position | None = None
-) -> list[ReceivedInvitation]:
-    code, organization = mailed_codes.c, organizations.c
-    query = _select_open_invitations(
-        tx,
-        *(code.id, organization.id, organization.name, organization.slug, code.role),
-        *(users.c.name, users.c.email, code.created_at, code.expires_at),
-    )
-    query = query.join(organizations, organization.id == code.organization_id).where(of)
-    rows = tx.connection.execute(_newest_first(query, limit, after))
-    return [ReceivedInvitation(*row) for row in rows]
 
 
 def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
