@@ -423,7 +423,11 @@ def test_tokens_tickets_and_other_commands(
     sent.append(run("transfer", "send", "gift.example.test", bob.email, "--yes", "-q").stdout.strip())
     assert sent[1] in run("transfer", "list", "--state", "pending", "-q").stdout
     run("transfer", "accept", sent[1], exit_code=1)
+    run("organizations", "invite", group, bob.email, "member")
     monkeypatch.setenv("SUBLET_TOKEN", bob.token)
+    invited = run("invitation", "list", "-q").stdout.strip()
+    run("invitation", "decline", invited)
+    run("invitation", "accept", invited, exit_code=1)
     run("transfer", "decline", sent[1])
     run("transfer", "show", sent[1])
     run("account", "reminders", "off")

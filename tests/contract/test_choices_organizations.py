@@ -24,6 +24,10 @@ from support.running_service import Registrant, RunningService
 ORGANIZATION = ["id", "name", "slug", "role", "created_at"]
 MEMBER = ["user_id", "email", "name", "role", "created_at"]
 INVITATION = ["id", "email", "role", "created_at", "expires_at"]
+RECEIVED = [
+    *("id", "organization_id", "organization_name", "organization_slug", "role"),
+    *("inviter_name", "inviter_email", "created_at", "expires_at"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +104,37 @@ def test_an_organization_from_creation_to_the_last_member(service: RunningServic
     assert left.json() == {"ok": True, "removed": {"organization_id": coop["id"], "user_id": ada.id}}
     assert service.call(ada, "GET", path).status_code == 404
     assert service.call(bob, "DELETE", f"{path}/members/{bob.id}", {}).status_code == 409
+
+
+def test_an_invitation_waits_for_the_user(service: RunningService) -> None:
+    ada, bob = new_user(service), new_user(service)
+    made = [create(service, ada, name) for name in ("Coop", "Choir")]
+    codes = [invite(service, ada, each, bob.email, "member") for each in made]
+    seen = service.call(bob, "GET", "/me/invitations?limit=1").json()
+    (choir,) = seen["invitations"]
+    assert list(choir) == RECEIVED
+    assert (choir["organization_name"], choir["inviter_email"], choir["role"]) == (
+        "Choir",
+        ada.email,
+        "member",
+    )
+    query = f"?limit=1&cursor={seen['page']['next_cursor']}"
+    (coop,) = service.call(bob, "GET", f"/me/invitations{query}").json()["invitations"]
+    assert (coop["organization_id"], coop["organization_slug"]) == (made[0]["id"], made[0]["slug"])
+    accepting, declining = f"/me/invitations/{coop['id']}/accept", f"/me/invitations/{choir['id']}/decline"
+    assert refused(service.call(ada, "POST", accepting)) == (404, "organization_not_found")
+    answers = [service.call(bob, "POST", accepting, idempotency_key="once") for _ in range(2)]
+    assert [each.json()["organization"] for each in answers] == 2 * [{**made[0], "role": "member"}]
+    answers = [service.call(bob, "POST", declining, idempotency_key="twice") for _ in range(2)]
+    assert [each.json() for each in answers] == 2 * [{"ok": True, "declined": {"id": choir["id"]}}]
+    for path in (accepting, declining):
+        assert refused(service.call(bob, "POST", path)) == (404, "organization_not_found")
+    assert service.call(bob, "GET", "/me/invitations").json()["invitations"] == []
+    assert [accept(service, each).status_code for each in codes] == [422, 422]
+    token = service.token_for(ada, made[0]["id"])
+    for method, path in (("GET", "/me/invitations"), ("POST", accepting), ("POST", declining)):
+        assert refused(service.call(token, method, path)) == (403, "token_restricted")
+    assert service.doctor() == []
 
 
 def test_a_token_of_an_organization_creates_tokens_for_this_organization_only(

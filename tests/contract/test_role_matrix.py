@@ -21,7 +21,11 @@ DENIED = {
     for role, scopes in SCOPES_OF.items()
 }
 """The operations that each role can't use: everything else it can."""
-MANAGING = [each for each in API_OPERATIONS if each.scope == "organization:write" and "{" in each.path]
+MANAGING = [
+    each
+    for each in API_OPERATIONS
+    if each.scope == "organization:write" and each.path.startswith("/organizations/")
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,17 @@ def test_organizations_of_others_are_as_if_missing(world: World, operation: Oper
     check_row(world, operation, "id", paths, "organization_not_found")
 
 
+@pytest.mark.parametrize("operation", with_parameter("invitation_id", "/me/"), ids=lambda each: each.name)
+def test_invitations_to_others_are_as_if_missing(world: World, operation: Operation) -> None:
+    service, bob = world.service, world.bob
+    made = service.call(bob, "POST", "/organizations", {"name": "Secret"}, idempotency_key="two").json()
+    path = f"/organizations/{made['organization']['id']}/invitations"
+    body = {"email": f"{operation.name}@example.org", "role": "member"}
+    invited = service.call(bob, "POST", path, body).json()["invitation"]["id"]
+    paths = {f"missing: {text}": text for text in ("777777", "0", "01", "9" * 19, "9" * 30, "x")}
+    check_row(world, operation, "invitation_id", paths | {"open": str(invited)}, "organization_not_found")
+
+
 def test_sessions_and_passkeys_of_others_are_as_if_missing(world: World) -> None:
     """A session of the other user, and a passkey that only the database knows."""
     ada, bob = (signed_in(world.service, each.email) for each in (world.ada, world.bob))

@@ -80,6 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         }
         made = service.call(ada, "POST", "/organizations", {"name": HIDDEN}).json()["organization"]
         paths["organizations"] = [str(made["id"]), str(ada.organization["id"]), "777777"]
+        paths["me"] = [_invite(service, ada.email), "777777"]
         other = service.call(ada, "POST", "/organizations", {"name": "Other"}).json()["organization"]
         tokens = {
             "organization": service.token_for(ada, other["id"]),
@@ -104,6 +105,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         tokens["expired"] = service.call(ada, "POST", "/tokens", body).json()["secret"]
         wait_until(lambda: service.call(tokens["expired"], "GET", "/me").status_code == 401)
         yield World(service, ada, paths, tokens, _browsers(service, suspended))
+
+
+def _invite(service: RunningService, email: str) -> str:
+    """Return the id of an invitation to an address."""
+    ben = new_user(service)
+    made = service.call(ben, "POST", "/organizations", {"name": HIDDEN}).json()["organization"]
+    path, body = f"/organizations/{made['id']}/invitations", {"email": email, "role": "member"}
+    return str(service.call(ben, "POST", path, body).json()["invitation"]["id"])
 
 
 def _browsers(service: RunningService, suspended: Registrant) -> dict[str, Browser]:
@@ -169,14 +178,16 @@ def test_names_domains_and_other_organizations(world: World, operation: Operatio
         assert HIDDEN not in answer.text or (kind, operation.name) == ("organization", "platform_domains")
         return
     noun = operation.path.removeprefix("/support").split("/")[1]
-    parameter = "{fqdn}" if noun == "subdomains" else "{id}"
+    parameter = {"subdomains": "{fqdn}", "me": "{invitation_id}"}.get(noun, "{id}")
+    # Invitations to the user are of the person, and refused before they are looked for.
+    status = 403 if noun == "me" else 404
     answers = set()
     for identifier in world.paths[noun]:
         path = operation.path.replace(parameter, identifier).replace("{user_id}", str(world.ada.id))
         path = path.replace("{invitation_id}", "1")
         body = BODIES.get(operation.name, {}) if operation.takes_body else None
         answer = world.service.call(token, operation.method, path, body, x_request_id="same")
-        assert answer.status_code == 404, (identifier, answer.text)
+        assert answer.status_code == status, (identifier, answer.text)
         headers = sorted((name, value) for name, value in answer.headers.items() if name not in NOT_COMPARED)
         answers.add((tuple(headers), answer.content))
     assert len(answers) == 1
@@ -193,9 +204,10 @@ def test_the_rows_above_can_fail(world: World) -> None:
         "/tokens",
         "/transfers",
         "/organizations",
+        "/me/invitations",
     ):
         assert HIDDEN in service.call(ada, "GET", path).text, path
-        if path not in ("/tokens", "/transfers", "/organizations"):
+        if path not in ("/tokens", "/transfers", "/organizations", "/me/invitations"):
             assert "mine" in service.call(world.tokens["name"], "GET", path).text or "domains" in path
     assert service.call(ada, "GET", f"/subdomains/{OUTSIDE}").status_code == 200
     assert service.call(world.tokens["name"], "GET", f"/subdomains/{SEEN}").status_code == 200

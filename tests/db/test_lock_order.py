@@ -17,9 +17,15 @@ from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
-from sublet.errors import Conflict, ValidationFailed
+from sublet.errors import Conflict, OrganizationNotFound, ValidationFailed
 from sublet.organizations.find import lock_as_owner
-from sublet.organizations.invitations import accept_invitation, invite_member, revoke_invitation
+from sublet.organizations.invitations import (
+    accept_invitation,
+    accept_received_invitation,
+    decline_invitation,
+    invite_member,
+    revoke_invitation,
+)
 from sublet.organizations.organization import remove_member, rename_organization, set_role_as_operator
 from sublet.platform_domains import zone_store
 from sublet.primaries.publisher_transactions import (
@@ -320,12 +326,20 @@ def test_the_owner_who_is_left_does_not_delete_the_account(
     assert registry.doctor() == []
 
 
-def test_an_invitation_is_accepted_or_revoked(registry: Registry, engine: Engine, coop: Coop) -> None:
+@pytest.mark.parametrize("way", ["code", "accept", "decline"])
+def test_an_invitation_is_answered_or_revoked(
+    registry: Registry, engine: Engine, coop: Coop, way: str
+) -> None:
     """Both lock the organization, then the code."""
     (open_one,) = registry.read(list_open_invitations, coop.id)
 
     def accept(tx: Tx) -> None:
-        assert accept_invitation(tx, STRANGER, coop.code, opens_accounts=True) is None
+        if way == "code":
+            assert accept_invitation(tx, STRANGER, coop.code, opens_accounts=True) is None
+            return
+        answer = accept_received_invitation if way == "accept" else decline_invitation
+        with pytest.raises(OrganizationNotFound):
+            answer(tx, registry.actor("cleo"), str(open_one.id))
 
     interleave(
         registry,

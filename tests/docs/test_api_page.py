@@ -74,7 +74,7 @@ def prepare(service: RunningService, server: NameServerProcess, token: str, comm
             service.operator("domain", "edit", "example.test", "--records", "on")
             service.register(token, "site.example.test", records=RECORDS, confirm=True)
         return
-    if "/organizations" in command or "/invitations/" in command:
+    if "/organizations" in command or "/auth/invitations/" in command:
         prepare_organization(service, token, command)
         return
     if body.get("error") == "idempotency_key_reused":
@@ -218,9 +218,14 @@ def primary_and_settings(folder: Path) -> Iterator[tuple[NameServerProcess, Prim
 
 
 def asks_as_another(service: RunningService, token: str, command: str) -> tuple[str, str]:
-    """Return the token and the command of an example that another user sends: the receiver of a name, and a
-    user who leaves.
+    """Return the token and the command of an example that another user sends: the receiver of a name, an
+    invited user, and a user who leaves.
     """
+    if "/me/invitations" in command:
+        guest = service.add_user(f"guest-{len(command)}@example.org")
+        body = {"email": guest.email, "role": "member"}
+        made = service.call(token, "POST", "/organizations/3/invitations", body).json()["invitation"]
+        return guest.token, command.replace("/2/", f"/{made['id']}/")
     if "/transfers/" in command and ("/accept" in command or "/decline" in command):
         name = f"{'given' if '/accept' in command else 'kept'}.example.test"
         service.register(token, name, confirm=True)

@@ -134,4 +134,7 @@ def fill_account(service: RunningService, ada: Registrant) -> None:
     ]
     invited = {"email": "carl@example.org", "role": "viewer"}
     service.call(ada, "POST", f"/organizations/{organization['id']}/invitations", invited)
+    choir = service.call(ben, "POST", "/organizations", {"name": "Hill Choir"}).json()["organization"]
+    invited = {"email": ADA, "role": "member"}
+    service.call(ben, "POST", f"/organizations/{choir['id']}/invitations", invited)
     signed_in(service, ADA)

@@ -1,5 +1,6 @@
 """Inviting users to an organization, and accepting the invitations; on both databases."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -12,18 +13,25 @@ from sublet.errors import (
     OrganizationNotFound,
     RateLimited,
     SignUpClosed,
+    TokenRestricted,
     ValidationFailed,
 )
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
-from sublet.organizations.invitations import invite_member, revoke_invitation
-from sublet.organizations.organization import remove_member
+from sublet.organizations.invitations import (
+    accept_received_invitation,
+    decline_invitation,
+    invite_member,
+    revoke_invitation,
+)
+from sublet.organizations.organization import create_organization, remove_member, set_role_as_operator
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up.codes import MailedCode
 from sublet.sign_up.sign_up import FIRST_SCOPES
-from sublet.sign_up.store import list_open_invitations
+from sublet.sign_up.store import list_open_invitations, list_received_invitations
+from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
-from support.shared_names import URL, accept, mailed_code, role_of, share, told
+from support.shared_names import URL, accept, mailed_code, role_of, share, told, working_for
 
 BEN, EVE = "ben@example.org", "eva@example.org"
 
@@ -130,3 +138,83 @@ def test_refusals(registry: Registry) -> None:
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     with registry.refuses(AccountSuspended):
         invite(registry, organization_id, EVE)
+
+
+ANSWERS = pytest.mark.parametrize("answer", [accept_received_invitation, decline_invitation])
+
+
+def received(registry: Registry, email: str = BEN) -> list[int]:
+    return [each.id for each in registry.read(list_received_invitations, email, 10)]
+
+
+def test_a_user_accepts_an_invitation_without_the_code(registry: Registry) -> None:
+    organization_id = share(registry)
+    added = invite(registry, organization_id, role="billing")
+    (seen,) = registry.read(list_received_invitations, BEN, 10)
+    assert (seen.id, seen.organization_id, seen.organization_name) == (added.id, organization_id, "Coop")
+    assert (seen.role, seen.inviter_email) == ("billing", "ann@example.org")
+    done = registry.write(accept_received_invitation, registry.actor("ben"), str(added.id))
+    assert (done.issued, done.membership.role, role_of(registry, organization_id)) == (None, *2 * ["billing"])
+    assert told(registry) == ["ben@example.org has joined as billing."]
+    assert received(registry) == []
+    assert accept(registry, mailed_code(registry, BEN)) is None, "the code is used up"
+    assert registry.doctor() == []
+
+
+def test_a_member_who_accepts_keeps_the_role(registry: Registry) -> None:
+    organization_id = share(registry)
+    added = invite(registry, organization_id, role="viewer")
+    registry.write(set_role_as_operator, OPERATOR, str(organization_id), BEN, "owner")
+    done = registry.write(accept_received_invitation, registry.actor("ben"), str(added.id))
+    assert done.membership.role == "owner"
+
+
+def test_a_user_declines_an_invitation(registry: Registry) -> None:
+    organization_id = share(registry)
+    added = invite(registry, organization_id)
+    code = mailed_code(registry, BEN)
+    registry.write(decline_invitation, registry.actor("ben"), str(added.id))
+    assert (received(registry), accept(registry, code)) == ([], None)
+    assert (role_of(registry, organization_id), told(registry)) == (None, [])
+    assert "organization.decline_invitation" in str(registry.dump()["audit_events"])
+    again = invite(registry, organization_id)
+    assert received(registry) == [again.id], "an owner may invite again"
+    assert registry.doctor() == []
+
+
+@ANSWERS
+@pytest.mark.parametrize("end", ["other_address", "used", "declined", "revoked", "expired", "no_owner", "x"])
+def test_an_invitation_that_is_not_open_is_not_found(
+    registry: Registry, answer: Callable[..., object], end: str
+) -> None:
+    organization_id = share(registry)
+    invitation_id = str(invite(registry, organization_id, EVE if end == "other_address" else BEN).id)
+    ben = registry.actor("ben")
+    if end == "used":
+        accept(registry, mailed_code(registry, BEN))
+    elif end == "declined":
+        registry.write(decline_invitation, ben, invitation_id)
+    elif end == "revoked":
+        registry.write(revoke_invitation, registry.actor(), str(organization_id), invitation_id)
+    elif end == "expired":
+        registry.now += timedelta(days=7)
+    elif end == "no_owner":
+        registry.write(suspend_user, OPERATOR, "ann@example.org")
+    elif end == "x":
+        invitation_id = "x"
+    assert (received(registry) == []) is (end != "x")
+    refusal = registry.refused(OrganizationNotFound, answer, ben, invitation_id)
+    assert refusal.message == "There is no such open invitation. Check the list of open invitations."
+
+
+@ANSWERS
+def test_who_may_not_answer_an_invitation(registry: Registry, answer: Callable[..., object]) -> None:
+    organization_id = share(registry, ben="member")
+    other_id = registry.write(create_organization, registry.actor(), "Choir", created_max=3).id
+    invitation_id = str(invite(registry, other_id).id)
+    of_organization = working_for(registry, organization_id, "ben")
+    registry.refused(TokenRestricted, answer, of_organization, invitation_id)
+    of_names = acting(issue(registry, "ben", names=("x.example.test",)))
+    registry.refused(TokenRestricted, answer, of_names, invitation_id)
+    registry.write(suspend_user, OPERATOR, BEN)
+    registry.refused(AccountSuspended, answer, registry.actor("ben"), invitation_id)

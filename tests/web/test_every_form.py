@@ -80,8 +80,15 @@ NOT_SENT = {
     "/names/{fqdn}/retry": "tests/web/test_retry_in_a_browser.py has a name that failed",
 }
 """The pages with forms that no page of this test has, each with the reason."""
-GONE = {"/sessions/end-others", "/transfers/{id:id}/decline", "/transfers/{id:id}/withdraw"}
-"""Forms that others take away: the end of a session may leave none to end, and an offer ends once."""
+GONE = {
+    "/sessions/end-others",
+    "/transfers/{id:id}/decline",
+    "/transfers/{id:id}/withdraw",
+    "/organizations/invitations/{invitation_id:id}/decline",
+}
+"""Forms that others take away: the end of a session may leave none to end, and an offer or an invitation ends
+once.
+"""
 # On a page without records, a website at a host name excludes what the next forms add. A search for an
 # invalid name is refused.
 PATHS = (

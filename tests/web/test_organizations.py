@@ -52,6 +52,44 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert (ben.get(f"{root}/members").status, ben.get(f"{root}/names").status) == (404, 404)
 
 
+@pytest.mark.operations("list_received_invitations", "accept_received_invitation", "decline_invitation")
+def test_an_invited_person_finds_the_invitations_and_answers_them(service: RunningService) -> None:
+    service.add_domain()
+    ada, ben = service.add_user(ADA), service.add_user(BEN)
+    ids = {}
+    for name in ("Choir", "Guild <b>"):
+        made = service.call(ada, "POST", "/organizations", {"name": name}).json()["organization"]
+        path, invited = f"/organizations/{made['id']}/invitations", {"email": BEN, "role": "member"}
+        ids[name] = service.call(ada, "POST", path, invited).json()["invitation"]["id"]
+        root = f"/o/{made['id']}"
+    browser = console(service, BEN)
+    page = browser.get("/names")
+    assert "This waits for you" in page.text
+    assert "ada (ada@example.org) invites you to Choir as member" in page.text
+    assert "ben 2 invitations" in page.text, "the user's menu"
+    assert ("Organizations 2 invitations" in page.text, "<b>" in page.response.text) == (True, False)
+    page = browser.get("/organizations")
+    declining = f"/organizations/invitations/{ids['Choir']}/decline"
+    declined = browser.submit(page, declining)
+    assert (declined.path, "The invitation is declined." in declined.text) == ("/organizations", True)
+    assert ("Choir" in declined.text, "Guild" in declined.text) == (False, True)
+    accepting = f"/organizations/invitations/{ids['Guild <b>']}/accept"
+    accepted = browser.submit(declined, accepting)
+    assert (accepted.path, "You are in Guild <b> now, as member." in accepted.text) == (f"{root}/names", True)
+    assert "invitations" not in accepted.text
+    again = browser.post(accepting, declined.form(accepting).fields | {"idempotency_key": "again"})
+    assert (again.status, "There is no such open invitation." in again.text) == (404, True)
+
+    made = service.call(ada, "POST", "/organizations", {"name": "Band"}).json()["organization"]
+    service.call(ada, "POST", f"/organizations/{made['id']}/invitations", invited)
+    shown = browser.get(f"{root}/names").text
+    assert ("invites you to Band" in shown, "Organizations 1 invitations" in shown) == (True, True)
+    service.operator("user", "suspend", ben.email)
+    page = browser.get("/organizations")
+    (accepting,) = [each.action for each in page.forms if each.action.endswith("/accept")]
+    assert browser.submit(page, accepting).status == 403
+
+
 @pytest.mark.operations("delete_organization")
 def test_an_owner_deletes_an_organization_with_its_name(service: RunningService) -> None:
     service.add_domain()

@@ -46,11 +46,14 @@ from sublet.organizations.find import (
     find_organization_member,
     find_own_membership,
     list_own_memberships,
+    refuse_restricted_token,
     refuse_unless_owner,
 )
 from sublet.organizations.invitations import (
     Accepted,
     accept_invitation,
+    accept_received_invitation,
+    decline_invitation,
     find_invitation,
     invite_member,
     opens_accounts,
@@ -114,6 +117,19 @@ _INVITATION = {
     "expires_at": "2026-11-28T09:30:00.000000Z",
 }
 
+_RECEIVED: dict[str, Any] = {
+    "id": 4,
+    "organization_id": 3,
+    "organization_name": "Example Cooperative",
+    "organization_slug": "example-cooperative-k3x9qd",
+    "role": "member",
+    "inviter_name": "Ada",
+    "inviter_email": "ada@example.org",
+    "created_at": NOW,
+    "expires_at": "2026-11-28T09:30:00.000000Z",
+}
+
+_OF_INVITED: Refusals = (AccountSuspended, TokenRestricted, OrganizationNotFound)
 
 Role = Annotated[str, one_of(ROLES)]
 
@@ -212,6 +228,39 @@ class InvitationAnswer(Success, kw_only=True):
     """One open invitation."""
 
     invitation: InvitationShape
+
+
+class ReceivedInvitationShape(Shape):
+    """An open invitation to the user."""
+
+    id: Id
+    organization_id: Id
+    organization_name: str
+    organization_slug: str
+    role: Role
+    inviter_name: str
+    inviter_email: str
+    created_at: Moment
+    expires_at: Moment
+
+
+class ReceivedInvitationsAnswer(Success, kw_only=True):
+    """The open invitations to the user, newest first."""
+
+    invitations: list[ReceivedInvitationShape]
+    page: PageShape
+
+
+class DeclinedInvitationShape(Shape):
+    """An invitation that was declined."""
+
+    id: Id
+
+
+class DeclinedInvitationAnswer(Success, kw_only=True):
+    """The invitation is declined."""
+
+    declined: DeclinedInvitationShape
 
 
 class RevokedInvitationShape(Shape):
@@ -625,6 +674,72 @@ async def revoke_invitation_(call: Call[NoBody, None]) -> Answer[RevokedInvitati
     )
     revoked = RevokedInvitationShape(organization_id=int(path["id"]), id=int(path["invitation_id"]))
     return done.answer(RevokedInvitationAnswer(revoked=revoked))
+
+
+@api.get(
+    "/me/invitations",
+    "account:read",
+    (TokenRestricted,),
+    example={"invitations": [_RECEIVED], "page": PAGE},
+)
+def list_received_invitations(tx: Tx, call: Call[None, PageQuery]) -> Answer[ReceivedInvitationsAnswer]:
+    """List the invitations to the user.
+
+    Returns the open invitations to organizations that were mailed to the user's address, newest first.
+    """
+    refuse_restricted_token(call.actor())
+    paging = Paging[ReceivedInvitationShape](call, "invitations")
+    email = call.registrant.user.email
+    found = store.list_received_invitations(tx, email, paging.limit, paging.after)
+    items, page, headers = paging.take(
+        (Position(each.created_at, each.id), ReceivedInvitationShape.of(each)) for each in found
+    )
+    return Answer(ReceivedInvitationsAnswer(invitations=items, page=page), headers)
+
+
+@api.write(
+    "POST",
+    "/me/invitations/{invitation_id}/accept",
+    "organization:write",
+    _OF_INVITED,
+    gate=not_sensitive("gives power to the user alone; an owner invited the user behind the gate"),
+    told="the owners, with the new one",
+    example_body={},
+    example={"organization": {**_ORGANIZATION, "role": "member"}},
+)
+async def accept_received_invitation_(call: Call[NoBody, None]) -> Answer[OrganizationDetailAnswer]:
+    """Accept an invitation to the user.
+
+    The user becomes a member of the organization. A user who is a member already keeps the role.
+    """
+    identifier = call.path["invitation_id"]
+    done = await write_once(call, _with_user_as_outcome(accept_received_invitation), call.actor(), identifier)
+
+    def read(tx: Tx) -> OrganizationDetailAnswer:
+        # The code is kept longer than the key of the request.
+        code = store.find_code(tx, int(identifier))
+        return _answer(tx, call, str(code.organization_id if code is not None else None))
+
+    return done.answer(await call.context.db.read(read))
+
+
+@api.write(
+    "POST",
+    "/me/invitations/{invitation_id}/decline",
+    "organization:write",
+    _OF_INVITED,
+    gate=not_sensitive("only gives up what was offered"),
+    example_body={},
+    example={"declined": {"id": 4}},
+)
+async def decline_invitation_(call: Call[NoBody, None]) -> Answer[DeclinedInvitationAnswer]:
+    """Decline an invitation to the user.
+
+    Its link becomes invalid. An owner may invite the user again.
+    """
+    identifier = call.path["invitation_id"]
+    done = await write_once(call, _with_user_as_outcome(decline_invitation), call.actor(), identifier)
+    return done.answer(DeclinedInvitationAnswer(declined=DeclinedInvitationShape(id=int(identifier))))
 
 
 @api.write(

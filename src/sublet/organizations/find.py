@@ -1,5 +1,5 @@
-"""Find and lock an organization of the acting user; refuse users who aren't owners, and changes of the last
-owner.
+"""Find and lock an organization of the acting user; refuse users who aren't owners, changes of the last
+owner, and tokens for less than the account.
 """
 
 from sublet.accounts import membership_store, store
@@ -15,6 +15,7 @@ from sublet.errors import (
     InsufficientRole,
     NotFound,
     OrganizationNotFound,
+    TokenRestricted,
     check_one_of,
 )
 from sublet.ids import Position, parse_id
@@ -163,6 +164,20 @@ def check_role(actor: Actor, role: str | None, present: str | None = None) -> li
         "without these restrictions."
     )
     return [FieldError("role", "exceeds_token", sentence)]
+
+
+def refuse_restricted_token(actor: Actor) -> None:
+    """Raise `TokenRestricted` if the token is for an organization, or restricted to some names."""
+    if actor.account_id is not None:
+        raise TokenRestricted(
+            "This token is for an organization. Use a token of your own.",
+            details={"restriction": "organization_id"},
+        )
+    if not actor.restrictions.allows_all_names:
+        raise TokenRestricted(
+            "This token is restricted to some names. Use a token without `names`.",
+            details={"restriction": "names"},
+        )
 
 
 def find_acting_user(tx: Tx, actor: Actor) -> User:

@@ -1,4 +1,4 @@
-"""Invite people to an organization, show, revoke and accept invitations (docs/spec-choices.md,
+"""Invite people to an organization, show, revoke, accept and decline invitations (docs/spec-choices.md,
 "Organizations").
 """
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from sublet import audit
 from sublet.accounts import membership_store
 from sublet.accounts.fields import check_email
-from sublet.accounts.find import find_member
+from sublet.accounts.find import find_member, refuse_ended_session, refuse_suspended
 from sublet.accounts.membership_store import find_membership
 from sublet.accounts.memberships import join, lock_members
-from sublet.accounts.model import Member, Membership
-from sublet.accounts.store import find_organization, find_user, find_user_by_email
+from sublet.accounts.model import Member, Membership, Organization, User
+from sublet.accounts.store import find_organization, find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
@@ -28,10 +28,10 @@ from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.mail.letter import render
 from sublet.mail.model import CONFIRM_PATH
 from sublet.mail.outbox import enqueue_to, refuse_full_mailbox
-from sublet.organizations.find import check_role, lock_as_owner
+from sublet.organizations.find import check_role, find_acting_user, lock_as_owner, refuse_restricted_token
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
-from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, new_code
+from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, ReceivedInvitation, new_code
 from sublet.sign_up.sign_up import issue_first_token
 
 
@@ -102,10 +102,9 @@ def find_invitation(tx: Tx, organization_id: int, identifier: str) -> MailedCode
     Raises:
         OrganizationNotFound: no invitation has this id, or it was accepted or revoked, or has expired.
     """
-    code_id = parse_id(identifier)
-    found = store.find_open_invitation(tx, organization_id, code_id) if code_id is not None else None
-    if found is None:
-        raise OrganizationNotFound("There is no such open invitation. Check the list of open invitations.")
+    found = _find_open(tx, identifier)
+    if found is None or found.organization_id != organization_id:
+        raise _not_found_refusal()
     return found
 
 
@@ -170,27 +169,49 @@ def accept_invitation(
         ValidationFailed: the name is invalid.
     """
     found = store.find_by_link(tx, digest(code))
-    if found is None or found.purpose != MEMBERSHIP or found.organization_id is None or found.role is None:
+    if found is None or found.purpose != MEMBERSHIP:
         return None
+    user = find_user_by_email(tx, found.email)
+    organization = _lock_invitation(tx, actor, found, user)
+    if organization is None:
+        return None
+    if user is None and not opens_accounts:
+        raise SignUpClosed(
+            "An invitation to an organization opens no account here. Ask the operator for an account, "
+            "then open the link again."
+        )
+    return _join(tx, actor, found, organization, user, name)
+
+
+def _lock_invitation(tx: Tx, actor: Actor, found: MailedCode, user: User | None) -> Organization | None:
+    """Lock the invited user, the organization and the invitation. Return the organization, or None if the
+    invitation isn't open any more.
+
+    Raises, in this order:
+        Outdated: another user has the address now.
+        SessionInvalid: the session ended after the request was authenticated.
+    """
+    assert found.organization_id is not None  # noqa: S101 - an invitation to an organization
     organization = find_organization(tx, found.organization_id)
     assert organization is not None  # noqa: S101 - the foreign key ensures it
-    user = find_user_by_email(tx, found.email)
     lock_members(tx, organization, {user.id} if user is not None else set())
     if find_user_by_email(tx, found.email) != user:
         # The user was deleted, got another address, or opened the account, before this transaction had its
         # locks.
         raise Outdated
+    refuse_ended_session(tx, actor)
     store.lock_code(tx, found.id)
     # Read after the locks: the owner who sent the invitation may have revoked it or left the organization.
-    if store.find_open_invitation(tx, organization.id, found.id) is None:
-        return None
+    return organization if store.find_open_invitation(tx, found.id) is not None else None
+
+
+def _join(
+    tx: Tx, actor: Actor, found: MailedCode, organization: Organization, user: User | None, name: str | None
+) -> Accepted:
+    """Use up a locked invitation, and make the user a member. Without a user, open an account first."""
+    assert found.role is not None  # noqa: S101 - an invitation to an organization
     issued = None
     if user is None:
-        if not opens_accounts:
-            raise SignUpClosed(
-                "An invitation to an organization opens no account here. Ask the operator for an account, "
-                "then open the link again."
-            )
         user = add_user(tx, actor, found.email, name or found.email.partition("@")[0], signed_up=True).user
         issued = issue_first_token(tx, actor, user)
     store.use_code(tx, found.id)
@@ -201,26 +222,65 @@ def accept_invitation(
     return Accepted(membership, find_member(tx, user.id), issued)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownInvitation:
-    """What the link in the mail tells its recipient."""
-
-    organization_name: str
-    organization_slug: str
-    role: str
-    inviter_name: str
-    inviter_email: str
-
-
-def view_invitation(tx: Tx, code: str) -> ShownInvitation | None:
+def view_invitation(tx: Tx, code: str) -> ReceivedInvitation | None:
     """Return the open invitation with this code; None if there is none. The code isn't used up."""
-    found = store.find_by_link(tx, digest(code))
-    if found is None or found.purpose != MEMBERSHIP or found.organization_id is None or found.role is None:
-        return None
-    organization = find_organization(tx, found.organization_id)
-    inviter_id = store.find_inviter_id(tx, found.id)
-    inviter = None if inviter_id is None else find_user(tx, inviter_id)
-    if store.find_open_invitation(tx, found.organization_id, found.id) is None:
-        return None
-    assert organization is not None and inviter is not None  # noqa: S101, PT018 - foreign keys ensure it
-    return ShownInvitation(organization.name, organization.slug, found.role, inviter.name, inviter.email)
+    return store.find_received_invitation(tx, digest(code))
+
+
+def accept_received_invitation(tx: Tx, actor: Actor, identifier: str) -> Accepted:
+    """Accept an open invitation to the acting user's address. The mailed code is used up.
+
+    Raises, in this order:
+        AccountSuspended, TokenRestricted, OrganizationNotFound, SessionInvalid: raised by `_lock_received`.
+    """
+    user, found, organization = _lock_received(tx, actor, identifier)
+    return _join(tx, actor, found, organization, user, None)
+
+
+def decline_invitation(tx: Tx, actor: Actor, identifier: str) -> MailedCode:
+    """Decline an open invitation to the acting user's address, and return it. No mail is sent.
+
+    The mailed code is used up.
+
+    Raises, in this order:
+        AccountSuspended, TokenRestricted, OrganizationNotFound, SessionInvalid: raised by `_lock_received`.
+    """
+    _, found, organization = _lock_received(tx, actor, identifier)
+    store.use_code(tx, found.id)
+    after = {"organization_id": organization.id}
+    audit.record(
+        tx, actor, "organization.decline_invitation", found.id, object_type="mailed_code", after=after
+    )
+    return found
+
+
+def _lock_received(tx: Tx, actor: Actor, identifier: str) -> tuple[User, MailedCode, Organization]:
+    """Lock and return the acting user, the open invitation to the user's address with this id, and its
+    organization.
+
+    Raises, in this order:
+        AccountSuspended: the user is suspended.
+        TokenRestricted: raised by `refuse_restricted_token`.
+        OrganizationNotFound: no open invitation to this address has this id.
+        SessionInvalid: the session ended after the request was authenticated.
+        OrganizationNotFound: the invitation was answered or revoked while this transaction waited.
+    """
+    user = find_acting_user(tx, actor)
+    refuse_suspended(user)
+    refuse_restricted_token(actor)
+    found = _find_open(tx, identifier)
+    if found is None or found.email != user.email:
+        raise _not_found_refusal()
+    organization = _lock_invitation(tx, actor, found, user)
+    if organization is None:
+        raise _not_found_refusal()
+    return user, found, organization
+
+
+def _find_open(tx: Tx, identifier: str) -> MailedCode | None:
+    code_id = parse_id(identifier)
+    return store.find_open_invitation(tx, code_id) if code_id is not None else None
+
+
+def _not_found_refusal() -> OrganizationNotFound:
+    return OrganizationNotFound("There is no such open invitation. Check the list of open invitations.")

@@ -19,7 +19,7 @@ from sublet.accounts.organizations import add_organization, find_organization
 from sublet.accounts.roles import OWNER, ROLES
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, TokenRestricted, check_one_of, validation_failed
+from sublet.errors import Conflict, check_one_of, validation_failed
 from sublet.ids import parse_id
 from sublet.organizations.find import (
     check_role,
@@ -29,6 +29,7 @@ from sublet.organizations.find import (
     lock_as_member,
     lock_as_owner,
     refuse_last_owner,
+    refuse_restricted_token,
     refuse_unless_owner,
 )
 from sublet.organizations.notices import notify_owners
@@ -42,21 +43,12 @@ def create_organization(tx: Tx, actor: Actor, name: str | None, *, created_max: 
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
-        TokenRestricted: the token is for an organization, or restricted to some names.
+        TokenRestricted: raised by `refuse_restricted_token`.
         ValidationFailed: the name is invalid.
         Conflict: the user has created the maximum number of organizations.
     """
     user = lock_acting_user(tx, actor)
-    if actor.account_id is not None:
-        raise TokenRestricted(
-            "This token is for an organization. Use a token of your own.",
-            details={"restriction": "organization_id"},
-        )
-    if not actor.restrictions.allows_all_names:
-        raise TokenRestricted(
-            "This token is restricted to some names. Use a token without `names`.",
-            details={"restriction": "names"},
-        )
+    refuse_restricted_token(actor)
     organization = add_organization(tx, actor, name or "", created_by_user_id=user.id)
     if membership_store.count_created_by(tx, user.id) > created_max:
         raise Conflict(

@@ -73,6 +73,21 @@ class MailedCode:
     user_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedInvitation:
+    """An open invitation to an organization, as the invited person sees it."""
+
+    id: int
+    organization_id: int
+    organization_name: str
+    organization_slug: str
+    role: str
+    inviter_name: str
+    inviter_email: str
+    created_at: datetime
+    expires_at: datetime
+
+
 def new_code() -> NewCode:
     """Return a new random code."""
     code = f"{secrets.randbelow(10**CODE_DIGITS):0{CODE_DIGITS}d}"

@@ -11,10 +11,11 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Select,
     String,
     Table,
+    bindparam,
     delete,
-    exists,
     func,
     insert,
     select,
@@ -22,12 +23,12 @@ from sqlalchemy import (
 )
 
 from sublet.accounts.roles import OWNER
-from sublet.accounts.store import memberships, users
+from sublet.accounts.store import memberships, organizations, users
 from sublet.dates import CLOCKS_APART
-from sublet.db import Tx, insert_into
+from sublet.db import Pages, Query, Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
-from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode
+from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode, ReceivedInvitation
 
 mailed_codes = Table(
     "mailed_codes",
@@ -70,6 +71,40 @@ KEPT_FOR = timedelta(days=1)
 """How long an expired code is kept, so that the limits of its address and network count it."""
 
 _CODE = tuple(mailed_codes.c[name] for name in MailedCode.__slots__)
+
+
+def _select_open_invitations(*columns: Any) -> Select[Any]:
+    """Return the query of the invitations that are open at `now`: neither used nor expired, and sent by a
+    user who is still an owner and not suspended.
+    """
+    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
+        memberships.c.organization_id == mailed_codes.c.organization_id
+    )
+    by_owner = (memberships.c.role == OWNER) & users.c.suspended_at.is_(None)
+    now = bindparam("now", type_=Instant)
+    is_open = mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now)
+    query = select(*columns).join_from(mailed_codes, memberships, sender)
+    query = query.join(users, users.c.id == memberships.c.user_id)
+    return query.where((mailed_codes.c.purpose == MEMBERSHIP) & is_open & by_owner)
+
+
+def _read_received(rows: Sequence[Sequence[Any]]) -> list[ReceivedInvitation]:
+    return [ReceivedInvitation(*row) for row in rows]
+
+
+_RECEIVED = _select_open_invitations(
+    *(mailed_codes.c.id, organizations.c.id, organizations.c.name, organizations.c.slug, mailed_codes.c.role),
+    *(users.c.name, users.c.email, mailed_codes.c.created_at, mailed_codes.c.expires_at),
+).join(organizations, organizations.c.id == mailed_codes.c.organization_id)
+_RECEIVED_BY_EMAIL = Pages(
+    _RECEIVED.where(mailed_codes.c.email == bindparam("email")),
+    mailed_codes.c.created_at,
+    mailed_codes.c.id,
+    _read_received,
+)
+_RECEIVED_BY_LINK = Query(
+    _RECEIVED.where(mailed_codes.c.link_digest == bindparam("link_digest")), _read_received
+)
 
 
 def find_signing_key(tx: Tx) -> str:
@@ -138,49 +173,36 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
     return int(row[0]), int(row[1])
 
 
-def _is_open_invitation(organization_id: int, now: datetime) -> Any:
-    """Return the condition of open invitations: neither used nor expired, and sent by a user who is still an
-    owner and not suspended.
-    """
-    of = (mailed_codes.c.organization_id == organization_id) & (mailed_codes.c.purpose == MEMBERSHIP)
-    sender = (memberships.c.user_id == mailed_codes.c.invited_by_user_id) & (
-        memberships.c.organization_id == organization_id
-    )
-    by_owner = exists().where(
-        sender
-        & (memberships.c.role == OWNER)
-        & (users.c.id == memberships.c.user_id)
-        & users.c.suspended_at.is_(None)
-    )
-    return of & mailed_codes.c.used_at.is_(None) & (mailed_codes.c.expires_at > now) & by_owner
-
-
 def list_open_invitations(
     tx: Tx, organization_id: int, limit: int | None = None, after: Position | None = None
 ) -> list[MailedCode]:
     """Return the open invitations to an organization after a position, the newest first."""
     at, row_id = mailed_codes.c.created_at, mailed_codes.c.id
-    query = select(*_CODE).where(_is_open_invitation(organization_id, tx.now))
+    query = _select_open_invitations(*_CODE).where(mailed_codes.c.organization_id == organization_id)
     if after is not None:
         query = query.where(older(at, row_id, after))
-    rows = tx.connection.execute(query.order_by(at.desc(), row_id.desc()).limit(limit))
-    return [MailedCode(*row) for row in rows]
+    query = query.order_by(at.desc(), row_id.desc()).limit(limit)
+    return [MailedCode(*row) for row in tx.connection.execute(query, {"now": tx.now})]
 
 
-def find_open_invitation(tx: Tx, organization_id: int, code_id: int) -> MailedCode | None:
-    """Return an open invitation to an organization, or None."""
-    query = select(*_CODE).where(
-        _is_open_invitation(organization_id, tx.now) & (mailed_codes.c.id == code_id)
-    )
-    row = tx.connection.execute(query).one_or_none()
+def find_open_invitation(tx: Tx, code_id: int) -> MailedCode | None:
+    """Return the open invitation to an organization with this id, or None."""
+    query = _select_open_invitations(*_CODE).where(mailed_codes.c.id == code_id)
+    row = tx.connection.execute(query, {"now": tx.now}).one_or_none()
     return MailedCode(*row) if row is not None else None
 
 
-def find_inviter_id(tx: Tx, code_id: int) -> int | None:
-    """Return the user who sent an invitation to an organization."""
-    query = select(mailed_codes.c.invited_by_user_id).where(mailed_codes.c.id == code_id)
-    found: int | None = tx.connection.execute(query).scalar()
-    return found
+def list_received_invitations(
+    tx: Tx, email: str, limit: int, after: Position | None = None
+) -> list[ReceivedInvitation]:
+    """Return the open invitations to an address after a position, the newest first."""
+    return _RECEIVED_BY_EMAIL.read(tx, limit, after, email=email, now=tx.now)
+
+
+def find_received_invitation(tx: Tx, link_digest: str) -> ReceivedInvitation | None:
+    """Return the open invitation whose link's token has this digest, or None."""
+    found = _RECEIVED_BY_LINK.run(tx, link_digest=link_digest, now=tx.now)
+    return found[0] if found else None
 
 
 def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = None, email: str = "") -> int:
@@ -238,6 +260,11 @@ def find_newest(tx: Tx, email: str, purposes: Collection[str]) -> MailedCode | N
     Lock its user, then the code (`lock_code`), before you use it.
     """
     return _newest(tx, (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes))
+
+
+def find_code(tx: Tx, code_id: int) -> MailedCode | None:
+    """Return the code with this id, or None if it was deleted."""
+    return _newest(tx, mailed_codes.c.id == code_id)
 
 
 def lock_code(tx: Tx, code_id: int) -> MailedCode | None:

@@ -73,6 +73,7 @@ ACTION_WORDS = {
     "organization.delete": "Organization deleted",
     "organization.invite": "Person invited",
     "organization.revoke_invitation": "Invitation revoked",
+    "organization.decline_invitation": "Invitation declined",
     "organization.join": "Person joined",
     "organization.leave": "Person left",
     "organization.set_role": "Role changed",

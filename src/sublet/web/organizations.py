@@ -1,5 +1,5 @@
-"""The pages of organizations: the user's list, and the members, roles and open invitations of an
-organization.
+"""The pages of organizations: the user's list with the invitations to the user, and the members, roles and
+open invitations of an organization.
 """
 
 from typing import Any
@@ -11,15 +11,29 @@ from sublet.web.page import LISTED_MAX, PageCall
 
 
 async def show_list(call: PageCall) -> Response:
-    """Show the user's organizations, and the form for a new one."""
+    """Show the invitations to the user, the user's organizations, and the form for a new one."""
+    received = await call.api("list_received_invitations", query={"limit": LISTED_MAX})
     found = await call.api("list_organizations", query={"limit": LISTED_MAX})
-    return call.render("organizations", organizations=found.organizations)
+    return call.render("organizations", invitations=received.invitations, organizations=found.organizations)
 
 
 async def create(call: PageCall) -> Response:
     """Create an organization, and redirect to its members."""
     created = await call.api("create_organization", {"name": call.form.text("name")})
     return call.redirect(f"/o/{created.organization.id}/members", "The organization is created.")
+
+
+async def accept(call: PageCall) -> Response:
+    """Accept an invitation, and redirect to the names of the organization."""
+    invitation_id = str(call.parameters["invitation_id"])
+    joined = (await call.api("accept_received_invitation", invitation_id=invitation_id)).organization
+    return call.redirect(f"/o/{joined.id}/names", f"You are in {joined.name} now, as {joined.role}.")
+
+
+async def decline(call: PageCall) -> Response:
+    """Decline an invitation."""
+    await call.api("decline_invitation", invitation_id=str(call.parameters["invitation_id"]))
+    return call.redirect("/organizations", "The invitation is declined.")
 
 
 async def show(call: PageCall) -> Response:

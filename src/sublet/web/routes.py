@@ -45,6 +45,8 @@ def _of_organization(path: str, post: Handler | None, *operations: str) -> Page:
     return _personal(f"/o/{{organization:id}}{path}", organizations.show, post, *shown, *operations)
 
 
+_LISTED_ORGANIZATIONS = ("list_received_invitations", "list_organizations")
+
 # Each path of a form also takes GET, which a browser sends after a new sign-in, or after a reload of a
 # refused form.
 ACCOUNT_PAGES: tuple[Page, ...] = (
@@ -109,14 +111,28 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
         "/organizations",
         organizations.show_list,
         organizations.create,
-        "list_organizations",
+        *_LISTED_ORGANIZATIONS,
         "create_organization",
+    ),
+    _personal(
+        "/organizations/invitations/{invitation_id:id}/accept",
+        organizations.show_list,
+        organizations.accept,
+        *_LISTED_ORGANIZATIONS,
+        "accept_received_invitation",
+    ),
+    _personal(
+        "/organizations/invitations/{invitation_id:id}/decline",
+        organizations.show_list,
+        organizations.decline,
+        *_LISTED_ORGANIZATIONS,
+        "decline_invitation",
     ),
     _personal(
         "/organizations/{id:id}/leave",
         organizations.show_list,
         organizations.leave,
-        "list_organizations",
+        *_LISTED_ORGANIZATIONS,
         "remove_member",
     ),
     _of_organization("/members", None),

@@ -1,4 +1,5 @@
-"""What waits for the user: broken names, names that others offer, and tickets that staff has answered.
+"""What waits for the user: broken names, names that others offer, tickets that staff has answered, and
+invitations to organizations.
 
 The head of each page counts them.
 """
@@ -9,6 +10,8 @@ from datetime import timedelta
 
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
+from sublet.sign_up.codes import ReceivedInvitation
+from sublet.sign_up.store import list_received_invitations
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.transfers import store as transfer_store
@@ -17,20 +20,23 @@ from sublet.tickets import store as ticket_store
 from sublet.tickets.model import Ticket, TicketFilter
 
 WAITING_MAX = 10
-"""The maximum number of counted names, and of shown offers and tickets."""
+"""The maximum number of counted names, and of shown offers, tickets and
+invitations.
+"""
 ANSWERED_FOR = timedelta(days=7)
 """How long an answered ticket waits. Which tickets the user has read isn't stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of names whose delegation is broken, open offers to the user, and tickets that were answered
-    lately, the newest first.
+    """The number of names whose delegation is broken, open offers to the user, tickets that were answered
+    lately, and open invitations to the user, the newest first.
     """
 
     broken: int = 0
     offers: tuple[NameTransfer, ...] = ()
     tickets: tuple[Ticket, ...] = ()
+    invitations: tuple[ReceivedInvitation, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, tuple[int, str]]:
@@ -41,12 +47,20 @@ class Waiting:
             "/tickets": (len(self.tickets), "answered"),
         }
 
+    @property
+    def account_counts(self) -> Mapping[str, tuple[int, str]]:
+        """The count of each page of the user's menu, and what is counted."""
+        return {"/organizations": (len(self.invitations), "invitations")}
+
 
 NOTHING_WAITS = Waiting()
 
 
 def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
-    """Return what waits for the user or the organization for which the user acts."""
+    """Return what waits for the user or the organization for which the user acts.
+
+    Invitations are the user's in any case.
+    """
     offers = transfer_store.list_own(
         tx,
         registrant.user,
@@ -62,4 +76,5 @@ def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
     )
     since = tx.now - ANSWERED_FOR
     recent = tuple(each for each in answered if each.last_message_at > since)
-    return Waiting(len(broken), tuple(offers), recent)
+    invitations = list_received_invitations(tx, registrant.user.email, WAITING_MAX)
+    return Waiting(len(broken), tuple(offers), recent, tuple(invitations))

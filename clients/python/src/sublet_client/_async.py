@@ -21,6 +21,7 @@ from sublet_client.models import (
     Challenge,
     CodeSentAnswer,
     CreditsAnswer,
+    DeclinedInvitation,
     DelegationAnswer,
     DelegationCheck,
     Deleted,
@@ -41,6 +42,7 @@ from sublet_client.models import (
     Payment,
     PlatformDomain,
     ProvisionAnswer,
+    ReceivedInvitation,
     RecordsAnswer,
     RecordSet,
     RecordSetEntry,
@@ -803,6 +805,76 @@ class AsyncOrganizationsMethods:
                     "/organizations/{id}/invitations/{invitation_id}", id=id, invitation_id=invitation_id
                 ),
                 member(RevokedInvitation, "revoked"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
+
+    def received_invitations(self, *, limit: int | None = None) -> AsyncIterator[ReceivedInvitation]:
+        """List the invitations to the user.
+
+        Returns the open invitations to organizations that were mailed to the user's address, newest first.
+
+        Args:
+            limit: The maximum number of items on a page.
+
+        Raises:
+            AccountSuspended, OrganizationNotFound: and what every call raises.
+        """
+        return async_pages(
+            self._transport,
+            lambda cursor: Call(
+                "list_received_invitations",
+                "GET",
+                "/me/invitations",
+                page(ReceivedInvitation, "invitations"),
+                query=given(limit=limit, cursor=cursor),
+            ),
+        )
+
+    async def accept_invitation(
+        self, invitation_id: str, *, idempotency_key: str | None = None
+    ) -> OrganizationDetail:
+        """Accept an invitation to the user.
+
+        The user becomes a member of the organization. A user who is a member already keeps the role.
+
+        Args:
+            invitation_id: The invitation's id.
+
+        Raises:
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "accept_received_invitation",
+                "POST",
+                path_of("/me/invitations/{invitation_id}/accept", invitation_id=invitation_id),
+                member(OrganizationDetail, "organization"),
+                body=given(),
+                headers=given(**{"idempotency-key": idempotency_key}),
+            )
+        )
+
+    async def decline_invitation(
+        self, invitation_id: str, *, idempotency_key: str | None = None
+    ) -> DeclinedInvitation:
+        """Decline an invitation to the user.
+
+        Its link becomes invalid. An owner may invite the user again.
+
+        Args:
+            invitation_id: The invitation's id.
+
+        Raises:
+            AccountSuspended, NotFound, OrganizationNotFound: and what every call raises.
+        """
+        return await self._transport.run(
+            Call(
+                "decline_invitation",
+                "POST",
+                path_of("/me/invitations/{invitation_id}/decline", invitation_id=invitation_id),
+                member(DeclinedInvitation, "declined"),
                 body=given(),
                 headers=given(**{"idempotency-key": idempotency_key}),
             )

@@ -313,6 +313,26 @@ class RevokedInvitation(Model, frozen=True, kw_only=True):
     id: int
 
 
+class ReceivedInvitation(Model, frozen=True, kw_only=True):
+    """An open invitation to the user."""
+
+    id: int
+    organization_id: int
+    organization_name: str
+    organization_slug: str
+    role: str
+    inviter_name: str
+    inviter_email: str
+    created_at: datetime
+    expires_at: datetime
+
+
+class DeclinedInvitation(Model, frozen=True, kw_only=True):
+    """An invitation that was declined."""
+
+    id: int
+
+
 class DeletedOrganization(Model, frozen=True, kw_only=True):
     """The organization that was deleted."""
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "tickets": ("tickets:tickets", "Ask for support."),
     "tokens": ("tokens:tokens", "Create, rotate and revoke tokens."),
     "organizations": ("organizations:organizations", "Organizations and their members."),
+    "invitation": ("organizations:invitation", "Invitations of organizations to you."),
     "activity": ("account:activity", "Show what happened in the account."),
     "mcp": ("mcp:mcp", "Serve an agent over standard input and output."),
     "account": ("account:account", "Quota, reminders, export and deletion of the account."),

@@ -7,10 +7,12 @@ import click
 
 from sublet_client.cli.session import Ctl, command, group, with_yes
 from sublet_client.models import (
+    DeclinedInvitation,
     DeletedOrganization,
     Invitation,
     Member,
     OrganizationDetail,
+    ReceivedInvitation,
     Removed,
     RevokedInvitation,
 )
@@ -18,6 +20,7 @@ from sublet_client.models import (
 COLUMNS = ("id", "name", "role", "created_at")
 MEMBERS = ("user_id", "email", "name", "role", "created_at")
 INVITATIONS = ("id", "email", "role", "expires_at")
+RECEIVED = ("id", "organization_name", "role", "inviter_email", "expires_at")
 ROLE = click.Choice(["owner", "member", "billing", "viewer"])
 
 
@@ -137,3 +140,31 @@ def join(ctl: Ctl, code: str) -> OrganizationDetail:
     """Accept an invitation: CODE is that of the link in the mail."""
     with ctl.client() as client:
         return client.sign_up.accept_invitation(code).organization
+
+
+@group()
+def invitation() -> None:
+    """Invitations to you."""
+
+
+@command(invitation, "list", uses=("list_received_invitations",), columns=RECEIVED)
+def list_received(ctl: Ctl) -> Iterator[ReceivedInvitation]:
+    """List the open invitations to your address."""
+    with ctl.client() as client:
+        yield from client.organizations.received_invitations()
+
+
+@command(invitation, "accept", uses=("accept_received_invitation",), columns=COLUMNS)
+@click.argument("id")
+def accept(ctl: Ctl, id: str) -> OrganizationDetail:
+    """Accept an invitation, and become a member of the organization."""
+    with ctl.client() as client:
+        return client.organizations.accept_invitation(id)
+
+
+@command(invitation, "decline", uses=("decline_invitation",), columns=("id",))
+@click.argument("id")
+def decline(ctl: Ctl, id: str) -> DeclinedInvitation:
+    """Decline an invitation."""
+    with ctl.client() as client:
+        return client.organizations.decline_invitation(id)
