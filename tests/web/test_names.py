@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sublet.web.waiting import READ_COOKIE
 from support.console_client import console
 from support.running_service import RunningService
 
@@ -50,6 +51,12 @@ def test_what_waits_is_on_top_and_counted_on_every_page(service: RunningService)
     for path in ("/names", "/account"):
         shown = browser.get(path).text
         assert ("Transfers 1 offered to you" in shown, "Help 1 answered" in shown) == (True, True), shown
+    assert "Help 1 answered" not in browser.get("/tickets/T-000001").text
+    browser.cookies[READ_COOKIE] += '_"x;y'
+    assert "your ticket is answered" not in browser.get("/names").text, "this browser has shown the answer"
+    service.clock.advance(minutes=1)
+    service.operator("ticket", "reply", "T-000001", "--message", "Really.")
+    assert "your ticket is answered" in browser.get("/names").text
     service.pass_days(8)
     assert "answered" not in console(service, ada.email).get("/account").text
     assert "waits for you" not in console(service, ben.email).get("/names").text

@@ -73,7 +73,10 @@ def test_records_are_added_changed_and_removed(
     service: RunningService, ada: Registrant, browser: ConsoleClient
 ) -> None:
     page = browser.submit(browser.get("/register?fqdn=new.example.test"), "/register")
-    assert (page.path, "new.example.test is registered." in page.text) == ("/names/new.example.test/records", True)
+    assert (page.path, "new.example.test is registered." in page.text) == (
+        "/names/new.example.test/records",
+        True,
+    )
     path = "/names/new.example.test"
     assert "Where is your DNS?" in browser.get(path).text
     done = send(browser, path, {"purpose": "host"}, host="https://my-site.pages.example/x", host_at="www")

@@ -112,7 +112,7 @@ def test_from_stranger_to_delegation(
         open_account(opened, mailbox, f"{label}@example.org")
         opened.fill("Nameservers", "ns1.provider.example\nns2.provider.example")
         opened.press(f"Register {label}.{DOMAIN}")
-        assert f"{label}.{DOMAIN} is yours." in opened.text
+        assert f"{label}.{DOMAIN} is registered." in opened.text
         opened.page.locator(".chip.good", has_text="Active").first.wait_for()
     assert service.delegation(f"{label}.{DOMAIN}") == {"ns1.provider.example", "ns2.provider.example"}
 
@@ -257,7 +257,7 @@ def test_each_control_is_usable_with_the_keyboard_only(browser: Browser, service
         tab_to(f"Register by-keyboard.{DOMAIN}")
         with page.expect_navigation():
             page.keyboard.press("Enter")
-        assert f"by-keyboard.{DOMAIN} is yours." in opened.text
+        assert f"by-keyboard.{DOMAIN} is registered." in opened.text
 
 
 @pytest.mark.operations("challenge_passkey", "confirm_passkey")

@@ -85,3 +85,23 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
         4,
         False,
     )
+
+
+def test_an_offered_name_is_accepted_for_the_chosen_holder(service: RunningService) -> None:
+    service.add_domain()
+    ada, ben = service.add_user(ADA), service.add_user(BEN, free_quota="0")
+    service.register(ada, "choir.example.test")
+    made = service.call(ben, "POST", "/organizations", {"name": "Choir"}).json()["organization"]
+    service.call(ada, "POST", "/subdomains/choir.example.test/transfer", {"to": BEN})
+    browser = console(service, BEN)
+    listed = browser.get("/transfers")
+    assert "/transfers/1/accept" not in [each.action for each in listed.forms], "it asks for whom"
+    page = browser.get("/transfers/1")
+    form = page.form("/transfers/1/accept")
+    assert (form.fields["holder"], form.choices["holder"]) == ("personal", [str(made["id"]), "personal"])
+    assert "0 of your 0 free names are in use" in page.text
+    refused = browser.submit(page, "/transfers/1/accept")
+    assert (refused.status, "or accept this one for another holder" in refused.text) == (403, True)
+    done = browser.submit(refused, "/transfers/1/accept", holder=str(made["id"]))
+    assert done.path == f"/o/{made['id']}/names/choir.example.test"
+    assert "choir.example.test belongs to Choir now." in done.text

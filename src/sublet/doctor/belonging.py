@@ -127,32 +127,28 @@ def _find_misdirected_mails(tx: Tx) -> Iterator[Violation]:
 def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     """Yield the users of an `Idempotency-Key` whose stored outcome doesn't belong to them.
 
-    The key doesn't store the kind of the outcome, so all are tried: the user; a subdomain, ticket, token or
-    transfer of the user or of an organization that the user had a token for; an organization or invitation
-    that the user created; a passkey, whose event stays after its removal.
+    The key doesn't store the kind of the outcome, so all are tried: the user; something that the user has
+    changed, by its event, which stays if the thing or a membership ends; a subdomain, ticket, token or
+    transfer of the user; an organization or invitation that the user created.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
-    worked_for = select(tokens.c.organization_id).where(tokens.c.user_id == keys.user_id)
-    accounts = select(users.c.id).where(users.c.is_organization & users.c.organization_id.in_(worked_for))
+    changed = exists().where(
+        audit_events.c.object_type.in_(("passkey", "subdomain", "ticket", "token", "name_transfer"))
+        & (audit_events.c.object_id == outcome_id)
+        & (audit_events.c.user_id == keys.user_id)
+    )
     subdomain, ticket, token = (
-        exists().where(
-            (table.c.id == outcome_id) & or_(table.c.user_id == keys.user_id, table.c.user_id.in_(accounts))
-        )
+        exists().where((table.c.id == outcome_id) & (table.c.user_id == keys.user_id))
         for table in (subdomains, tickets, tokens)
     )
-    is_of_transfer = name_transfers.c.from_user_id.in_(accounts) | or_(
-        name_transfers.c.from_user_id == keys.user_id, name_transfers.c.to_user_id == keys.user_id
+    transfer = exists().where(
+        (name_transfers.c.id == outcome_id)
+        & or_(name_transfers.c.from_user_id == keys.user_id, name_transfers.c.to_user_id == keys.user_id)
     )
-    transfer = exists().where((name_transfers.c.id == outcome_id) & is_of_transfer)
     organization, invitation = (
         exists().where((made.table.c.id == outcome_id) & (made == keys.user_id))
         for made in (organizations.c.created_by_user_id, mailed_codes.c.invited_by_user_id)
-    )
-    passkey = exists().where(
-        (audit_events.c.object_type == "passkey")
-        & (audit_events.c.object_id == outcome_id)
-        & (audit_events.c.user_id == keys.user_id)
     )
     has_user = exists().where(users.c.id == keys.user_id)
     own = or_(
@@ -162,7 +158,7 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         transfer,
         organization,
         invitation,
-        passkey,
+        changed,
         outcome_id == keys.user_id,
         was_transferred(outcome_id, keys.user_id),
     )

@@ -36,7 +36,7 @@ from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall, Shared
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, load_site
-from sublet.web.waiting import Waiting, read_waiting
+from sublet.web.waiting import READ_COOKIE, Waiting, read_waiting
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
@@ -195,9 +195,10 @@ class Console:
             if not page.is_open:
                 raise
         if call.registrant is not None:
-            call.memberships, call.waiting = await self._context.db.read(
+            call.memberships, waiting = await self._context.db.read(
                 _read_head, call.registrant, call.request_id
             )
+            call.waiting = waiting.without_read(request.cookies.get(READ_COOKIE, ""))
         if page.post is None or not is_form:
             assert page.get is not None  # noqa: S101 - the route has no other method
             return await page.get(call)

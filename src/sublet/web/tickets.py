@@ -5,7 +5,8 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from sublet.web.form import KEY_FIELD
-from sublet.web.page import PageCall
+from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
+from sublet.web.waiting import ANSWERED_FOR, READ_COOKIE, add_mark, read_mark
 
 NAMES_MAX = 200
 """The maximum number of names that the form of a new ticket offers. The newest names are."""
@@ -52,9 +53,15 @@ async def open_ticket(call: PageCall) -> Response:
 
 
 async def show_one(call: PageCall) -> Response:
-    """Show a ticket."""
+    """Show a ticket. Its answer doesn't wait any more."""
     ticket = (await call.api("get_ticket", id=call.parameters["id"])).ticket
-    return call.render("ticket", ticket=ticket, type_words=TYPE_WORDS)
+    marks = call.request.cookies.get(READ_COOKIE, "")
+    marks = add_mark(marks, read_mark(ticket.id, ticket.last_message_at))
+    call.waiting = call.waiting.without_read(marks)
+    response = call.render("ticket", ticket=ticket, type_words=TYPE_WORDS)
+    seconds = int(ANSWERED_FOR.total_seconds())
+    response.headers.append("set-cookie", f"{READ_COOKIE}={marks}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
+    return response
 
 
 async def reply(call: PageCall) -> Response:

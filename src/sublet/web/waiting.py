@@ -5,8 +5,8 @@ The head of each page counts them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
@@ -24,7 +24,9 @@ WAITING_MAX = 10
 invitations.
 """
 ANSWERED_FOR = timedelta(days=7)
-"""How long an answered ticket waits. Which tickets the user has read isn't stored."""
+"""How long an answered ticket waits, unless the browser has shown the answer."""
+READ_COOKIE = "__Host-sublet_read"
+"""The cookie with the marks of the answers that the browser has shown, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,29 @@ class Waiting:
         """The count of each page of the user's menu, and what is counted."""
         return {"/organizations": (len(self.invitations), "invitations")}
 
+    def without_read(self, marks: str) -> "Waiting":
+        """Return what waits besides the answers of `READ_COOKIE`."""
+        read = marks.split("_")
+        unread = (each for each in self.tickets if read_mark(each.id, each.last_message_at) not in read)
+        return replace(self, tickets=tuple(unread))
+
 
 NOTHING_WAITS = Waiting()
+
+
+def read_mark(ticket_id: int, last_message_at: datetime) -> str:
+    """Return the mark of a ticket's newest message."""
+    return f"{ticket_id}-{last_message_at:%Y%m%d%H%M%S%f}"
+
+
+def add_mark(marks: str, mark: str) -> str:
+    """Return the marks of `READ_COOKIE` with one more. Other text in the cookie is dropped."""
+    kept = [
+        each
+        for each in marks.split("_")[: 2 * WAITING_MAX]
+        if each.isascii() and each.replace("-", "").isdecimal()
+    ]
+    return "_".join(dict.fromkeys((mark, *kept)))
 
 
 def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
