@@ -17,7 +17,7 @@ from sublet.dns.records import is_ttl
 
 ValueT = TypeVar("ValueT")
 
-CHARACTERS_MAX = 8_000
+CHARACTERS_MAX, LINES_MAX = 8_000, 1_000
 """The maximum length of the text of a field that is read. The rest is ignored."""
 _EDGES = "\"'`[]{}(),;:|*•·→>\u2013\u2014"
 _NAME_OF_NUMBER = re.compile(r"\([A-Za-z][A-Za-z0-9 /,._-]{1,30}\)")
@@ -100,7 +100,8 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
     providers show them in one box. A line is ignored if no field takes anything from it.
     """
     hosts = parse_pasted_nameservers(nameservers, fqdn)
-    boxed = parse_pasted_ds(nameservers, fqdn)
+    may_have_ds = any(map(str.isdigit, nameservers)) and _LONG_PART.search(nameservers)
+    boxed = parse_pasted_ds(nameservers, fqdn) if may_have_ds else Pasted()
     boxed_keys = [each for each in boxed.values if _ds_of_words(each.split()) == each]
     if boxed_keys:
         unused = [each for each in hosts.ignored if _NAME_OF_NUMBER.sub(" ", each) in boxed.ignored]
@@ -376,7 +377,7 @@ def _lines(text: str) -> list[str]:
     """Return the lines of a text that have words, without comments. Lines within parentheses are joined."""
     lines: list[list[str]] = []
     depth = 0
-    for line in text[:CHARACTERS_MAX].splitlines():
+    for line in text[:CHARACTERS_MAX].splitlines()[:LINES_MAX]:
         kept = _without_comment(line).strip()
         if depth > 0:
             lines[-1].append(kept)

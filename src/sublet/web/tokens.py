@@ -28,7 +28,7 @@ from sublet.web.sign_in import sign_in_again
 SCOPE_WORDS = {
     "account:read": "See the account, its credits and payments",
     "subdomains:read": "See names",
-    "subdomains:write": "Register and change names",
+    "subdomains:write": "Register names, set nameservers, renew, give away and delete",
     "records:write": "Change the records of names",
     "credits:spend": "Spend credits",
     "tickets:read": "Read tickets",
