@@ -117,4 +117,6 @@ def test_a_form_is_kept_during_a_new_sign_in(service: RunningService) -> None:
     assert browser.get("/signin/done").text.count("You are signed in") == 1
     browser.cookies = console(service, ada.email).cookies
     assert old.form("/tokens/new").fields["names"].strip() == "*.example.test"
+    asked = browser.submit(form, "/tokens/new", name="laptop", names="a.example.test")
+    assert (asked.path, "You have no name a.example.test." in asked.text) == ("/tokens/new", True)
     assert "The token is created" in browser.submit(old, "/tokens/new").text

@@ -19,9 +19,9 @@ from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.page import LISTED_MAX, PageCall
 
 ATTENTION_MAX = 10
+"""The maximum number of shown names for each reason."""
 FEW = 5
 """Up to so many names are shown without the form that filters and sorts them."""
-"""The maximum number of shown names for each reason."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),

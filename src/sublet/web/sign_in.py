@@ -121,9 +121,9 @@ async def sign_out(call: PageCall) -> Response:
 
 def sign_in_again(call: PageCall) -> Response | None:
     """Return a redirect to the sign-in and back if that of the browser is too old for a sensitive form, or
-    None.
+    None. A form that was filled in is shown again.
     """
-    if not call.has_old_sign_in or call.refusal is not None:
+    if not call.has_old_sign_in or call.refusal is not None or call.request.method == "POST":
         return None
     asked, its_query = call.request.url.path, call.request.url.query
     query = urlencode({"again": "yes", "next": f"{asked}?{its_query}" if its_query else asked})

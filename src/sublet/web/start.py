@@ -36,14 +36,13 @@ async def show(call: PageCall) -> Response:
 
 
 def split_name(name: str, domains: Sequence[PlatformDomainShape]) -> tuple[str, str]:
-    """Return the label and the platform domain of a name.
+    """Return the label and the platform domain of a name, which is the longest of those that it is under.
 
     The platform domain is empty if the name has none.
     """
-    for each in domains:
-        if name.endswith(f".{each.domain}"):
-            return name.removesuffix(f".{each.domain}"), each.domain
-    return name, ""
+    above = [each.domain for each in domains if name.endswith(f".{each.domain}")]
+    domain = max(above, key=len, default="")
+    return (name.removesuffix(f".{domain}"), domain) if domain else (name, "")
 
 
 async def suggest_names(
