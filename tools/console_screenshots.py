@@ -19,6 +19,8 @@ FOLDER = ROOT / "docs" / "console"
 SIZES = {"360": NARROW, "1440": WIDE}
 DARK = ("names",)
 """The pages that are also shown in dark."""
+LONG = ("reference", "activity")
+"""The pages of which only the first view is shown."""
 COLORS = 20
 
 
@@ -31,7 +33,7 @@ def write(browser: Browser, service: RunningService, secret: str, folder: Path) 
                 with tab(browser, service, secret=asked, size=size, dark=scheme == "dark") as opened:
                     opened.open(shown.path)
                     picture = opened.page.screenshot(
-                        full_page=not shown.name.startswith("reference"), animations="disabled"
+                        full_page=not shown.name.startswith(LONG), animations="disabled"
                     )
                 ending = "-dark" if scheme == "dark" else ""
                 _save(picture, folder / f"{shown.name}-{name}{ending}.png")
