@@ -70,8 +70,8 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
 
 
 def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return what to tell the user about other text than values: the nameservers that are taken, then the
-    ignored lines.
+    """Return what to tell the user about other text than values: the nameservers and DS records that are
+    taken, then the ignored lines.
     """
     hosts = ", ".join(pasted.nameservers)
     taken = [f"The nameservers are {hosts}."] if hosts and (pasted.ignored or not pasted.is_list) else []

@@ -21,7 +21,7 @@ from sublet.web.page import LISTED_MAX, PageCall
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
 FEW = 5
-"""Up to so many names are shown without the form that filters and sorts them."""
+"""The number of names above which the list has the form that filters and sorts it."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),

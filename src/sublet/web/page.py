@@ -273,9 +273,9 @@ class PageCall:
 
     @property
     def typed(self) -> list[tuple[str, str]]:
-        """The fields of a form of this site that the user filled in or chose, to show them again.
+        """The fields of a form, besides those that each form has, to show them again.
 
-        Empty if the browser doesn't say that the form comes from this site.
+        Empty if the browser doesn't say that a page of this site sent the form.
         """
         if not is_from_site(self.client.fields, self.client.site):
             return []
@@ -341,15 +341,21 @@ class PageCall:
         response = RedirectResponse(path if is_personal else self.url(path), 303)
         if message:
             text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
-            response.headers.append(
-                "set-cookie", f"{MESSAGE_COOKIE}={text}; Max-Age={MESSAGE_SECONDS}; {COOKIE_ATTRIBUTES}"
-            )
+            set_cookie(response, MESSAGE_COOKIE, text, MESSAGE_SECONDS)
         return response
 
     @property
     def message(self) -> str:
         """The message that this page shows once, percent-encoded; empty if there is none."""
         return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
+
+
+def set_cookie(response: Response, name: str, value: str, seconds: int) -> None:
+    """Set a cookie of the console, which the browser keeps for some seconds.
+
+    `value` has no blank, comma, semicolon, quotation mark or backslash (RFC 6265, section 4.1.1).
+    """
+    response.headers.append("set-cookie", f"{name}={value}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
 
 
 CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {COOKIE_ATTRIBUTES}"

@@ -18,7 +18,7 @@ from sublet.dns.records import is_ttl
 ValueT = TypeVar("ValueT")
 
 CHARACTERS_MAX, LINES_MAX = 8_000, 1_000
-"""The maximum length of the text of a field that is read. The rest is ignored."""
+"""How many characters and lines of a field are read. The rest is ignored."""
 _EDGES = "\"'`[]{}(),;:|*•·→>\u2013\u2014"
 _NAME_OF_NUMBER = re.compile(r"\([A-Za-z][A-Za-z0-9 /,._-]{1,30}\)")
 """The name of a number, as in `13 (ECDSAP256SHA256)`. A digest or a key in parentheses is longer."""
@@ -127,12 +127,12 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
 def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the host names in a text that was pasted for the name `fqdn`.
 
-    Records of other types and of names below `fqdn` are ignored. What the API must refuse is a value too: a
-    host with a comma for its last dot, and a line of one word that is no host name. If other lines have
-    hosts, such a line is ignored, unless it has a dot and is no address.
+    Records of other types and of names below `fqdn` are ignored. A heading, which ends with a colon, is left
+    out. What the API must refuse is a value too: a host with a comma for its last dot, and a line of one word
+    that is no host name. If other lines have hosts, such a line is ignored, unless it has a dot and is no
+    address.
     """
-    found, doubtful, ignored = [], [], []
-    headings = []
+    found, doubtful, ignored, headings = [], [], [], []
     for line in _lines(text):
         words = _words(line)
         record = _type_of(words)

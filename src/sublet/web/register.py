@@ -63,17 +63,17 @@ async def send(call: PageCall) -> Response:
 
     If it costs credits, show the price first, and register it with the confirmation of this price.
     """
-    form = call.form
-    if form.is_on("search") or _requested_name(call) != form.get("asked", _requested_name(call)):
-        return await show(call)  # The rest of the form is kept. Its price was of the former name.
+    form, fqdn = call.form, _requested_name(call)
+    if form.is_on("search") or fqdn != form.get("asked", fqdn):
+        return await show(call)  # A price that the page has shown is of the former name.
     if form.is_on("apply"):
         apply_preset(form)
         return await show(call)
     if form.is_on("check"):
-        return await show(call, (await check_delegation(call, _requested_name(call))).note)
-    pasted = read_delegation_form(form, _requested_name(call))
+        return await show(call, (await check_delegation(call, fqdn)).note)
+    pasted = read_delegation_form(form, fqdn)
     members: dict[str, Any] = {
-        "fqdn": _requested_name(call),
+        "fqdn": fqdn,
         "registration_mode": form.text("registration_mode"),
         "coupon_code": form.text("coupon_code"),
         **delegation_members(pasted),

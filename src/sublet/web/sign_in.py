@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from sublet.errors import RateLimited, ValidationFailed
 from sublet.limits import CODES_TO_ADDRESS
-from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
+from sublet.web.page import PageCall, set_cookie
 
 START_PATH = "/names"
 """The page after a sign-in if the browser didn't ask for another one."""
@@ -37,15 +37,11 @@ async def send_code(call: PageCall) -> Response:
         await _mail_code(call)
     pause = int(CODES_TO_ADDRESS.within.total_seconds())
     response = _render_code_form(call, seconds_left=waits or pause, is_too_soon=waits > 0)
-    _keep(response, NEXT_COOKIE, quote(next_path(call)), NEXT_SECONDS)
+    set_cookie(response, NEXT_COOKIE, quote(next_path(call)), NEXT_SECONDS)
     if not waits:
         sent_at = int(call.shared.calls.context.db.now().timestamp())
-        _keep(response, SENT_COOKIE, f"{sent_at}.{_address_mark(call)}", pause)
+        set_cookie(response, SENT_COOKIE, f"{sent_at}.{_address_mark(call)}", pause)
     return response
-
-
-def _keep(response: Response, cookie: str, value: str, seconds: int) -> None:
-    response.headers.append("set-cookie", f"{cookie}={value}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
 
 
 async def _mail_code(call: PageCall) -> None:

@@ -5,7 +5,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from sublet.web.form import KEY_FIELD
-from sublet.web.page import COOKIE_ATTRIBUTES, PageCall
+from sublet.web.page import PageCall, set_cookie
 from sublet.web.waiting import ANSWERED_FOR, READ_COOKIE, add_mark, read_mark
 
 NAMES_MAX = 200
@@ -43,7 +43,8 @@ async def open_ticket(call: PageCall) -> Response:
     """Open a ticket."""
     members = {name: call.form.text(name) for name in ("subject", "message", "type")}
     members["fqdn"] = await _complete_name(call, call.form.text("fqdn"))
-    # The same ticket twice is one, also if the browser has loaded the form again, as after its button Back.
+    # The key depends on the texts alone, so that a form that the browser has loaded again opens no second
+    # ticket.
     call.form[KEY_FIELD] = sha256(repr(sorted(members.items())).encode()).hexdigest()
     opened = await call.api("open_ticket", members)
     number = opened.ticket.ticket_number
@@ -59,8 +60,7 @@ async def show_one(call: PageCall) -> Response:
     marks = add_mark(marks, read_mark(ticket.id, ticket.last_message_at))
     call.waiting = call.waiting.without_read(marks)
     response = call.render("ticket", ticket=ticket, type_words=TYPE_WORDS)
-    seconds = int(ANSWERED_FOR.total_seconds())
-    response.headers.append("set-cookie", f"{READ_COOKIE}={marks}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
+    set_cookie(response, READ_COOKIE, marks, int(ANSWERED_FOR.total_seconds()))
     return response
 
 

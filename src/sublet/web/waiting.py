@@ -20,9 +20,7 @@ from sublet.tickets import store as ticket_store
 from sublet.tickets.model import Ticket, TicketFilter
 
 WAITING_MAX = 10
-"""The maximum number of counted names, and of shown offers, tickets and
-invitations.
-"""
+"""The maximum number of counted names, and of shown offers, tickets and invitations."""
 ANSWERED_FOR = timedelta(days=7)
 """How long an answered ticket waits, unless the browser has shown the answer."""
 READ_COOKIE = "__Host-sublet_read"

@@ -28,7 +28,7 @@ addEventListener("pageshow", (event) => {
 
 const quote = document.getElementById("quote")
 if (quote && !refused) {
-    // The button gets the focus, and the text above it stays in view.
+    // The button gets the focus. A box that begins low in the view is moved up, so that its text is read first.
     (quote.querySelector(":is(button, a.button):not(.quiet)") ?? quote).focus({preventScroll: true})
     const {top, bottom} = quote.getBoundingClientRect()
     if (bottom > innerHeight && top > innerHeight / 3) quote.scrollIntoView()
