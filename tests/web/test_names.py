@@ -95,3 +95,27 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     service.clock.advance(minutes=11)
     asked = browser.get("/names/many?do=trash&fqdn=cello.example.test")
     assert asked.form("/signin").fields["next"] == "/names/many?do=trash&fqdn=cello.example.test"
+
+
+def test_chosen_names_move_to_an_organization(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user("ada@example.org", free_quota="3")
+    for label in ("alto", "bass", "cello"):
+        service.register(ada, f"{label}.example.test")
+    assert 'value="move"' not in console(service, ada.email).get("/names").response.text, "to no one"
+    made = service.call(ada, "POST", "/organizations", {"name": "Choir"}).json()["organization"]
+    service.operator("user", "edit", f"organization:{made['id']}", "--free-quota", "2")
+    browser = console(service, ada.email)
+    assert 'value="move"' in browser.get("/names").response.text
+    chosen = [f"{label}.example.test" for label in ("alto", "bass", "cello")]
+    fields = browser.get("/names/many?do=move&fqdn=alto.example.test").form("/names/many").fields
+    unchosen = browser.post("/names/many", fields | {"fqdn": chosen})
+    assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
+    done = browser.post("/names/many", fields | {"fqdn": chosen, "holder": str(made["id"])})
+    assert "2 of 3 names changed" in done.text
+    assert "All 2 free names of Choir are in use." in done.text
+    moved = re.findall(rf'href="(/o/{made["id"]}/names/\S+)"', done.response.text)
+    assert [browser.get(each).status for each in moved] == [200, 200]
+    assert "1 name" in browser.get("/names").text
+    pending = service.call(ada, "GET", "/transfers?state=pending").json()["transfers"]
+    assert pending == [], "a refusal leaves no offer behind"

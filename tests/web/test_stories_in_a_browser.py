@@ -189,7 +189,7 @@ def test_a_change_shows_its_difference_first(
     with tab(browser, service, secret=secret, **way) as opened:
         opened.open(f"/names/{fqdn}")
         opened.press("Nameservers and DNSSEC")
-        opened.page.get_by_label("Copy from").select_option(index=1)
+        opened.page.get_by_label("Or copy them from").select_option(index=0)
         with nullcontext() if opened.javascript else opened.page.expect_navigation():
             opened.page.get_by_role("button", name="Fill in").click()
         expect(opened.page.get_by_label("Nameservers")).to_have_value("ns9.provider.example")

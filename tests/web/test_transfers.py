@@ -63,11 +63,10 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     unchosen = browser.post(path, form.fields)
     assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
     moved = browser.post(path, form.fields | {"holder": str(made["id"])})
+    told = "choir.example.test belongs to Choir now. To see it, choose Choir in the head of the page."
+    assert (moved.path, told in moved.text) == ("/names", True), "the user goes on acting for themselves"
+    assert "an organization of yours" in browser.get("/transfers").text
     of_organization = f"/o/{made['id']}/names/choir.example.test"
-    assert (moved.path, "choir.example.test belongs to Choir now." in moved.text) == (
-        of_organization,
-        True,
-    ), moved.text
     page = browser.get(f"{of_organization}/transfer")
     (form,) = [each for each in page.forms if "holder" in each.fields]
     assert form.choices["holder"] == ["personal"]
@@ -75,13 +74,14 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     service.operator("user", "edit", ADA, "--free-quota", "0")
     refused = browser.post(f"{of_organization}/transfer", back)
     assert (refused.status, browser.get(of_organization).status) == (403, 200), refused.text
+    assert "The name is not moved" in refused.text
     pending = service.call(user, "GET", "/transfers?state=pending").json()["transfers"]
     assert pending == [], "a refusal leaves no offer behind"
     service.operator("user", "edit", ADA, "--free-quota", "5")
     moved = browser.post(f"{of_organization}/transfer", back | {"idempotency_key": "another"})
-    assert moved.path == "/names/choir.example.test"
-    told = [each["subject"] for each in service.operator("mail", "list")]
-    assert (told.count("choir.example.test was transferred"), "A name is offered to you" in told) == (
+    assert (moved.path, "is yours now" in moved.text) == (f"/o/{made['id']}/names", True)
+    subjects = [each["subject"] for each in service.operator("mail", "list")]
+    assert (subjects.count("choir.example.test was transferred"), "A name is offered to you" in subjects) == (
         4,
         False,
     )
@@ -100,8 +100,9 @@ def test_an_offered_name_is_accepted_for_the_chosen_holder(service: RunningServi
     form = page.form("/transfers/1/accept")
     assert (form.fields["holder"], form.choices["holder"]) == ("personal", [str(made["id"]), "personal"])
     assert "0 of your 0 free names are in use" in page.text
+    assert "none in the DNS" in browser.get("/about/choir.example.test").text
+    assert 'href="/about/choir.example.test"' in page.response.text
     refused = browser.submit(page, "/transfers/1/accept")
-    assert (refused.status, "or accept this one for another holder" in refused.text) == (403, True)
+    assert (refused.status, "or choose another holder" in refused.text) == (403, True)
     done = browser.submit(refused, "/transfers/1/accept", holder=str(made["id"]))
-    assert done.path == f"/o/{made['id']}/names/choir.example.test"
-    assert "choir.example.test belongs to Choir now." in done.text
+    assert (done.path, "choir.example.test belongs to Choir now." in done.text) == ("/names", True)

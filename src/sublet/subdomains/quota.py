@@ -37,10 +37,12 @@ class Quota:
         """True if the user may hold one more name of this mode."""
         return quota_allows(mode, quota_left=self.allows_one_more)
 
-    def refusal(self, instead: str = "register this one for credits") -> FreeQuotaExceeded:
+    def refusal(
+        self, instead: str = "register this one for credits", whose: str = "your quota"
+    ) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
-            f"All {self.limit} free names of your quota are in use. Delete one first, or {instead}.",
+            f"All {self.limit} free names of {whose} are in use. Delete one first, or {instead}.",
             details={"limit": self.limit, "used": self.used},
         )
 
@@ -59,7 +61,7 @@ def refuse_over_quota(
     """
     quota = find_quota(tx, user, default)
     if not quota.allows(mode):
-        raise quota.refusal(instead)
+        raise quota.refusal(instead, user.name if user.is_organization else "your quota")
 
 
 def quota_limit(own: int | None, default: int) -> int:

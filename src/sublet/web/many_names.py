@@ -1,5 +1,5 @@
-"""Do one thing with several names that were chosen in the list: nameservers, automatic renewal, trash, or a
-file.
+"""Do one thing with several names that were chosen in the list: nameservers, automatic renewal, another
+holder, trash, or a file.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.sign_in import sign_in_again
+from sublet.web.transfers import acting_for_chosen_holder, move, other_holders
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +34,7 @@ CONCURRENCY = 5
 ACTIONS = {
     "nameservers": "Set nameservers",
     "auto-renew": "Set automatic renewal",
+    "move": "Move to another holder",
     "trash": "Move to the trash",
     "export": "Download as a file",
 }
@@ -40,9 +42,10 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The result of a change of one name, as a text."""
+    """The result of a change of one name, as a text, and the path of the name's page."""
 
     fqdn: str
+    path: str
     text: str
     is_done: bool
 
@@ -51,7 +54,8 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
     """Show the form of an action for the chosen names, or the results, or return the file."""
     action = str(call.form.get("do") or call.request.query_params.get("do", ""))
     chosen = (call.form.lists.get("fqdn") or call.request.query_params.getlist("fqdn"))[:CHOSEN_MAX]
-    if action not in ACTIONS or not chosen:
+    holders = other_holders(call)
+    if action not in ACTIONS or not chosen or (action == "move" and not holders):
         if call.refusal is not None:
             raise call.refusal
         return call.redirect("/names", "Choose names and what to do with them.", is_warning=True)
@@ -65,6 +69,7 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
         title=ACTIONS[action],
         chosen=chosen,
         results=results,
+        holders=[("", "choose …"), *holders],
         presets=await find_presets(call) if action == "nameservers" else [],
     )
 
@@ -74,20 +79,21 @@ async def send(call: PageCall) -> Response:
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await show(call)
-    change = _change(call)
+    receiver = await acting_for_chosen_holder(call) if call.form.get("do") == "move" else call
+    change = _change(call, receiver)
     if change is None:
         return await show(call)
-    operation, members = change
 
     async def one(fqdn: str) -> ChangeResult:
+        path = f"/names/{fqdn}"
         try:
-            await call.api(operation, members, key=fqdn, fqdn=fqdn)
+            await change(fqdn)
         except SignInRequired:
             raise
         except Refusal as refusal:
             text = " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
-            return ChangeResult(fqdn, text, is_done=False)
-        return ChangeResult(fqdn, "Done", is_done=True)
+            return ChangeResult(fqdn, call.url(path), text, is_done=False)
+        return ChangeResult(fqdn, receiver.url(path), "Done", is_done=True)
 
     chosen = list(dict.fromkeys(call.form.lists.get("fqdn", [])))[:CHOSEN_MAX]
     return await show(call, results=await run_for_each(chosen, one))
@@ -104,21 +110,28 @@ async def run_for_each(items: Iterable[T], do: Callable[[T], Awaitable[R]]) -> l
     return await asyncio.gather(*(one(each) for each in items))
 
 
-def _change(call: PageCall) -> tuple[str, dict[str, Any] | None] | None:
-    """Return the operation of a form, and the members of its body; None if there is none."""
+def _change(call: PageCall, receiver: PageCall) -> Callable[[str], Awaitable[Any]] | None:
+    """Return the function that changes one name as a form says; None if the form has no change.
+
+    `receiver` is the request acting for the holder after a move.
+    """
     form, action = call.form, call.form.get("do", "")
+    members: dict[str, Any] | None = None
+    if action == "move":
+        return lambda fqdn: move(call, fqdn, receiver)
     if action == "trash":
-        return "delete", None
-    if action == "auto-renew":
+        operation = "delete"
+    elif action == "auto-renew":
         enabled = form.is_on("enabled")
-        return "set_auto_renew", {
-            "enabled": enabled,
-            "max_credits": form.number("max_credits") if enabled else None,
-        }
-    if action == "nameservers":
+        operation = "set_auto_renew"
+        members = {"enabled": enabled, "max_credits": form.number("max_credits") if enabled else None}
+    elif action == "nameservers":
         hosts = parse_pasted_nameservers(form.get("nameservers", "")).values
-        return "update_nameservers", {"nameservers": list(hosts), "glue": [], "ds_records": []}
-    return None
+        operation = "update_nameservers"
+        members = {"nameservers": list(hosts), "glue": [], "ds_records": []}
+    else:
+        return None
+    return lambda fqdn: call.api(operation, members, key=fqdn, fqdn=fqdn)
 
 
 def _read_chosen(tx: Tx, call: Call[None, None], *, chosen: Sequence[str]) -> list[SubdomainShape]:

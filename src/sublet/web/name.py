@@ -37,7 +37,7 @@ from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
 from sublet.web.sign_in import sign_in_again
-from sublet.web.transfers import acting_for_chosen_holder, current_holder, holders_of, show_new_holder
+from sublet.web.transfers import acting_for_chosen_holder, move, other_holders, show_moved
 
 NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
 """The operations that every page of a name uses."""
@@ -310,33 +310,19 @@ async def show_transfer(call: PageCall) -> Response:
     """Show the form that offers the name to another person."""
     if asked := sign_in_again(call):
         return asked
-    others = [each for each in holders_of(call) if each[0] != current_holder(call)]
-    return call.render("transfer", name=await _find(call), holders=others)
+    return call.render("transfer", name=await _find(call), holders=other_holders(call))
 
 
 async def transfer(call: PageCall) -> Response:
     """Offer the name to another person, or move it to another organization of the user, or to the user."""
     subdomain = await _find(call)
     if "holder" in call.form:
-        return await _move(call, subdomain, await acting_for_chosen_holder(call))
+        receiver = await acting_for_chosen_holder(call)
+        await move(call, subdomain.fqdn, receiver)
+        return show_moved(call, receiver, subdomain.fqdn)
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
     return call.redirect(f"/names/{subdomain.fqdn}", sentence)
-
-
-async def _move(call: PageCall, subdomain: SubdomainShape, receiver: PageCall) -> Response:
-    """Offer the name to the user's own address, and accept it for another holder.
-
-    A refusal leaves no offer behind.
-    """
-    assert call.registrant is not None  # noqa: S101 - the page isn't open
-    offer = (await call.api("push", {"to": call.registrant.user.email}, fqdn=subdomain.fqdn)).transfer
-    try:
-        await receiver.api("accept", id=str(offer.id))
-    except Refusal:
-        await call.api("withdraw", id=str(offer.id))
-        raise
-    return show_new_holder(receiver, subdomain.fqdn)
 
 
 async def withdraw(call: PageCall) -> Response:

@@ -17,6 +17,7 @@ from sublet.subdomains.list_store import ids_with_records
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.page import LISTED_MAX, PageCall
+from sublet.web.transfers import other_holders
 
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
@@ -62,6 +63,7 @@ async def show_list(call: PageCall) -> Response:
         if filters["status"] == "trashed"
         else {},
         few=FEW,
+        may_move=bool(other_holders(call)),
         is_filtered=any(value for name, value in asked.items() if name != "cursor"),
     )
 

@@ -154,6 +154,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
 
 NAVIGATION = (
     ("/names", "Names"),
+    ("/register", "Register"),
     ("/transfers", "Transfers"),
     ("/credits", "Credits"),
     ("/tickets", "Help"),
@@ -211,7 +212,10 @@ PAGES: tuple[Page, ...] = (
         "/names/many",
         many_names.show,
         many_names.send,
-        operations=("list_subdomains", "update_nameservers", "set_auto_renew", "delete"),
+        operations=(
+            *("list_subdomains", "update_nameservers", "set_auto_renew", "delete"),
+            *("push", "accept", "withdraw"),
+        ),
     ),
     Page(
         "/register",

@@ -23,6 +23,7 @@ async def show_list(call: PageCall) -> Response:
         filters=filters,
         statuses=[(each, each) for each in STATUSES],
         types=list(TYPE_WORDS.items()),
+        unread=[each.id for each in call.waiting.tickets],
         found=await call.find_page("list_tickets", filters),
     )
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from sublet.accounts.roles import MEMBER, OWNER
-from sublet.errors import FieldError, validation_failed
+from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.web.page import PageCall
 
 PERSONAL = "personal"
@@ -36,7 +36,7 @@ async def accept(call: PageCall) -> Response:
     """Accept an offered name for the chosen holder, and show it."""
     receiver = await acting_for_chosen_holder(call) if "holder" in call.form else call
     fqdn = (await receiver.api("accept", id=str(call.parameters["id"]))).transfer.subdomain
-    return show_new_holder(receiver, fqdn)
+    return show_moved(call, receiver, fqdn)
 
 
 def holders_of(call: PageCall) -> list[tuple[str, str]]:
@@ -57,6 +57,11 @@ def current_holder(call: PageCall) -> str:
     return PERSONAL if call.organization_id is None else str(call.organization_id)
 
 
+def other_holders(call: PageCall) -> list[tuple[str, str]]:
+    """Return the options to which the user may move a name of the current holder."""
+    return [each for each in holders_of(call) if each[0] != current_holder(call)]
+
+
 async def acting_for_chosen_holder(call: PageCall) -> PageCall:
     """Return this request acting for the holder that the form has.
 
@@ -69,12 +74,36 @@ async def acting_for_chosen_holder(call: PageCall) -> PageCall:
     return await call.acting_for(chosen)
 
 
-def show_new_holder(receiver: PageCall, fqdn: str) -> Response:
-    """Redirect to the name at its new holder."""
+async def move(call: PageCall, fqdn: str, receiver: PageCall) -> None:
+    """Offer a name to the user's own address, and accept it for another holder.
+
+    A refusal leaves no offer behind.
+
+    Raises:
+        Refusal: any of the operations `push` and `accept`.
+    """
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    to = {"to": call.registrant.user.email}
+    offer = (await call.api("push", to, key=fqdn, fqdn=fqdn)).transfer
+    try:
+        await receiver.api("accept", id=str(offer.id), key=fqdn)
+    except Refusal:
+        await call.api("withdraw", id=str(offer.id), key=fqdn)
+        raise
+
+
+def show_moved(call: PageCall, receiver: PageCall, fqdn: str) -> Response:
+    """Redirect to the name, or to the list of names if it is another holder's now.
+
+    The user goes on acting for the same holder as before.
+    """
     assert receiver.registrant is not None  # noqa: S101 - the page isn't open
     holder = receiver.registrant.holder
     whose = f"belongs to {holder.name}" if holder.is_organization else "is yours"
-    return receiver.redirect(f"/names/{fqdn}", f"{fqdn} {whose} now.")
+    if receiver.organization_id == call.organization_id:
+        return call.redirect(f"/names/{fqdn}", f"{fqdn} {whose} now.")
+    switch = holder.name if holder.is_organization else "Personal"
+    return call.redirect("/names", f"{fqdn} {whose} now. To see it, choose {switch} in the head of the page.")
 
 
 async def decline(call: PageCall) -> Response:

@@ -133,7 +133,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     subdomain = subdomain_store.find_subdomain(tx, transfer.subdomain_id)
     assert subdomain is not None  # noqa: S101 - rows are never deleted
     _refuse_unregistrable(tx, receiver, subdomain)
-    instead = "accept this one for another holder"
+    instead = "choose another holder"
     refuse_over_quota(tx, receiver, subdomain.registration_type, free_quota, instead)
     if not store.end(tx, transfer.id, ACCEPTED, receiver.id):
         raise just_ended()

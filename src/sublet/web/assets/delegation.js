@@ -59,7 +59,6 @@ if (form) {
     }
     form.elements.apply?.addEventListener("click", (event) => {
         event.preventDefault()
-        if (!form.elements.preset.value) return
         form.elements.nameservers.value = form.elements.preset.value.split(" ").join("\n")
         checkSoon()
     })
