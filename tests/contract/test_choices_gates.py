@@ -11,6 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from sublet.errors import AccountSuspended
 from sublet.mail.store import mails
 from sublet.operations.operation import WRITE_METHODS, Operation
 from sublet.restrictions import SCOPES
@@ -71,6 +72,16 @@ def test_each_writing_operation_declares_its_gate() -> None:
         assert (operation.gate is not None) is (operation.method in WRITE_METHODS), operation.name
         assert operation.gate is None or operation.gate.reason
     assert {"delete_me", "create_token", "change_member", "add_passkey", "push"} <= SENSITIVE
+
+
+def test_few_operations_change_something_for_a_suspended_user() -> None:
+    assert {each.name for each in OPERATIONS if each.method in WRITE_METHODS} - {
+        each.name for each in OPERATIONS if AccountSuspended in each.refusals
+    } == {
+        *("open_ticket", "end_session", "end_other_sessions", "stop_recovery", "refuse_device"),
+        *("sign_up", "confirm_sign_up", "request_sign_in", "confirm_sign_in"),
+        *("challenge_passkey", "confirm_passkey", "start_device", "poll_device"),
+    }
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from sublet.accounts.users import suspend_user
+from sublet.accounts.users import suspend_user, unsuspend_user
 from sublet.errors import (
     AccountSuspended,
     Conflict,
@@ -159,6 +159,18 @@ def test_a_user_accepts_an_invitation_without_the_code(registry: Registry) -> No
     assert received(registry) == []
     assert accept(registry, mailed_code(registry, BEN)) is None, "the code is used up"
     assert registry.doctor() == []
+
+
+def test_a_suspended_user_can_join_only_after_the_suspension(registry: Registry) -> None:
+    organization_id = share(registry)
+    invite(registry, organization_id)
+    code = mailed_code(registry, BEN)
+    registry.write(suspend_user, OPERATOR, BEN)
+    with registry.refuses(AccountSuspended):
+        accept(registry, code)
+    assert (role_of(registry, organization_id), told(registry)) == (None, [])
+    registry.write(unsuspend_user, OPERATOR, BEN)
+    assert accept(registry, code) is not None, "a refusal uses up no code"
 
 
 def test_a_member_who_accepts_keeps_the_role(registry: Registry) -> None:

@@ -369,7 +369,7 @@ def invitation_shape(code: MailedCode) -> InvitationShape:
     "POST",
     "/auth/invitations/{code}/accept",
     None,
-    (SignUpClosed, ValidationFailed),
+    (SignUpClosed, AccountSuspended, ValidationFailed),
     status=201,
     gate=not_sensitive("the mailed code proves the address; an owner invited it behind the gate"),
     told="the owners, with the new one",

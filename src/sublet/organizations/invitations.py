@@ -166,6 +166,7 @@ def accept_invitation(
 
     Raises, in this order:
         SignUpClosed: the address has no account, and `opens_accounts` is false.
+        AccountSuspended: the user with the address is suspended.
         ValidationFailed: the name is invalid.
     """
     found = store.find_by_link(tx, digest(code))
@@ -180,6 +181,8 @@ def accept_invitation(
             "An invitation to an organization opens no account here. Ask the operator for an account, "
             "then open the link again."
         )
+    if user is not None:
+        refuse_suspended(user)
     return _join(tx, actor, found, organization, user, name)
 
 

@@ -2208,7 +2208,7 @@ class AsyncSignUpMethods:
             name: The name of a new user; by default the part of the address before the `@`.
 
         Raises:
-            SignupClosed, NotFound, ValidationFailed: and what every call raises.
+            SignupClosed, AccountSuspended, NotFound, ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             Call(

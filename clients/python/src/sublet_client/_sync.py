@@ -2204,7 +2204,7 @@ class SignUpMethods:
             name: The name of a new user; by default the part of the address before the `@`.
 
         Raises:
-            SignupClosed, NotFound, ValidationFailed: and what every call raises.
+            SignupClosed, AccountSuspended, NotFound, ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             Call(
