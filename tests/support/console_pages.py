@@ -47,6 +47,9 @@ PAGES = (
         f"/names/many?do=nameservers&fqdn=blog.{DOMAIN}&fqdn=garden.{DOMAIN}",
         has_picture=False,
     ),
+    ShownPage(
+        "names-move", f"/names/many?do=move&fqdn=blog.{DOMAIN}&fqdn=garden.{DOMAIN}", has_picture=False
+    ),
     ShownPage("invalid-name", "/?q=caf%C3%A9+bar", is_open=True, has_picture=False),
     ShownPage("register", f"/register?fqdn=shop.{DOMAIN}"),
     ShownPage("register-many", "/register/many"),
