@@ -35,6 +35,30 @@ NAMESERVERS = {
         "Your nameservers at cloudflare.com are:\nabby.ns.cloudflare.com\nclark.ns.cloudflare.com",
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
     ),
+    "cloudflare-title": (
+        "Nameservers at cloudflare.com\nabby.ns.cloudflare.com\nclark.ns.cloudflare.com",
+        ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],
+    ),
+    "registrar-sentence": (
+        (
+            "Log in at registrar.example and replace dns1.registrar.example by\n"
+            "Nameserver 1\tns1.provider.example\nNameserver 2\tns2.provider.example\n"
+            "Help at provider.example."
+        ),
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
+    "labels-of-two-words": (
+        "Name servers   ns1.provider.example\n               ns2.provider.example",
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
+    "nothing-but-a-sentence": (
+        "Please set ns1.provider.example and ns2.provider.example.",
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
+    "unknown-labels": (
+        "Erster Nameserver: ns1.provider.example\nZweiter Nameserver: ns2.provider.example",
+        ["ns1.provider.example", "ns2.provider.example"],
+    ),
     "cloudflare-buttons": (
         "abby.ns.cloudflare.com\nClick to copy\nclark.ns.cloudflare.com\nClick to copy",
         ["abby.ns.cloudflare.com", "clark.ns.cloudflare.com"],

@@ -68,7 +68,7 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
         nameservers="Type\tValue\nNS\tabby.ns.provider.example\nNS\tclark.ns.provider.example",
         ds_records=f"Key Tag\n2371\nAlgorithm\n13 (ECDSAP256SHA256)\nDigest Type\n2\nDigest\n{digest}",
     )
-    assert "Nothing is taken from Type Value" in shown.text
+    assert "Nothing is taken" not in shown.text, "a title has nothing to take"
     done = browser.submit(shown, PATH, confirm="yes")
     assert f"2371 13 2 {digest.lower()}" in done.text
     assert service.delegation(FQDN) == {"abby.ns.provider.example", "clark.ns.provider.example"}
@@ -82,6 +82,18 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
     registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
     told = "The nameservers are ns1.provider.example. Nothing is taken from Copy ."
     assert f"new.example.test is registered. {told}" in registered.text
+
+
+def test_only_the_shown_entries_are_confirmed(service: RunningService, browser: ConsoleClient) -> None:
+    pasted = "Nameservers at provider.example\nNS ns1.provider.example\nNS ns2.provider.example\nCopy"
+    shown = browser.submit(browser.get(PATH), PATH, nameservers=pasted)
+    hosts = "ns1.provider.example\nns2.provider.example"
+    assert shown.form(PATH).fields["nameservers"].split() == hosts.split(), "as it would be stored"
+    before = service.delegation(FQDN)
+    other = browser.submit(shown, PATH, confirm="yes", nameservers=f"{hosts}\nns3.provider.example")
+    assert ("This changes" in other.text, service.delegation(FQDN)) == (True, before)
+    assert browser.submit(other, PATH, confirm="yes").path == f"/names/{FQDN}"
+    assert service.delegation(FQDN) == {f"ns{number}.provider.example" for number in (1, 2, 3)}
 
 
 def test_a_name_that_points_nowhere_asks_where_its_dns_is(

@@ -63,7 +63,7 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     unchosen = browser.post(path, form.fields)
     assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
     moved = browser.post(path, form.fields | {"holder": str(made["id"])})
-    told = "choir.example.test belongs to Choir now. To see it, choose Choir in the head of the page."
+    told = "choir.example.test belongs to Choir now."
     assert (moved.path, told in moved.text) == ("/names", True), "the user goes on acting for themselves"
     assert "an organization of yours" in browser.get("/transfers").text
     of_organization = f"/o/{made['id']}/names/choir.example.test"
@@ -94,6 +94,8 @@ def test_an_offered_name_is_accepted_for_the_chosen_holder(service: RunningServi
     made = service.call(ben, "POST", "/organizations", {"name": "Choir"}).json()["organization"]
     service.call(ada, "POST", "/subdomains/choir.example.test/transfer", {"to": BEN})
     browser = console(service, BEN)
+    for path in (f"/o/{made['id']}/names", f"/o/{made['id']}/transfers"):
+        assert 'href="/transfers/1"' in browser.get(path).response.text, "the offer is the person's"
     listed = browser.get("/transfers")
     assert "/transfers/1/accept" not in [each.action for each in listed.forms], "it asks for whom"
     page = browser.get("/transfers/1")

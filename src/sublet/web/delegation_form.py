@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -58,6 +59,11 @@ def read_delegation_form(form: Form, fqdn: str) -> PastedDelegation:
     """Return what a form has pasted for a name."""
     nameservers, glue, ds_records = (form.get(each, "") for each in FIELDS)
     return parse_pasted_delegation(nameservers, glue, ds_records, fqdn.lower().removesuffix("."))
+
+
+def form_mark(form: Form) -> str:
+    """Return a mark of the fields' texts, by which a confirmation says which texts the page has shown."""
+    return sha256(repr([form.get(each, "").split() for each in FIELDS]).encode()).hexdigest()
 
 
 def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.sign_in import sign_in_again
-from sublet.web.transfers import acting_for_chosen_holder, move, other_holders
+from sublet.web.transfers import acting_for_chosen_holder, move, other_holders, whose
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,10 +42,9 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The result of a change of one name, as a text, and the path of the name's page."""
+    """The result of a change of one name, as a text."""
 
     fqdn: str
-    path: str
     text: str
     is_done: bool
 
@@ -84,16 +83,17 @@ async def send(call: PageCall) -> Response:
     if change is None:
         return await show(call)
 
+    done = "Done" if receiver is call else whose(receiver)
+
     async def one(fqdn: str) -> ChangeResult:
-        path = f"/names/{fqdn}"
         try:
             await change(fqdn)
         except SignInRequired:
             raise
         except Refusal as refusal:
             text = " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
-            return ChangeResult(fqdn, call.url(path), text, is_done=False)
-        return ChangeResult(fqdn, receiver.url(path), "Done", is_done=True)
+            return ChangeResult(fqdn, text, is_done=False)
+        return ChangeResult(fqdn, done, is_done=True)
 
     chosen = list(dict.fromkeys(call.form.lists.get("fqdn", [])))[:CHOSEN_MAX]
     return await show(call, results=await run_for_each(chosen, one))

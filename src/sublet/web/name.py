@@ -28,6 +28,7 @@ from sublet.web.delegation_form import (
     check_delegation,
     delegation_lines,
     delegation_members,
+    form_mark,
     read_delegation_form,
 )
 from sublet.web.drawing import draw_timeline
@@ -150,13 +151,14 @@ async def show_nameservers(call: PageCall) -> Response:
 
 
 async def change_nameservers(call: PageCall) -> Response:
-    """Show what the form changes. With the confirmation, change the delegation.
+    """Show what the form changes. With the confirmation of what was shown, change the delegation.
 
     Well-formed nameservers that replace nothing need no confirmation, unless their check says something.
     """
     subdomain = await _find(call)
+    is_confirmed = call.form.is_on("confirm") and call.form.get("shown") == form_mark(call.form)
     # Only the confirmation is of what the page has shown. What a form changes is compared with the present.
-    etag = call.form.get("etag", "") if call.form.is_on("confirm") else _etag(subdomain)
+    etag = call.form.get("etag", "") if is_confirmed else _etag(subdomain)
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await _render_nameservers(call, subdomain, etag=etag)
@@ -168,7 +170,7 @@ async def change_nameservers(call: PageCall) -> Response:
             call.refusal = refusal
         return await _render_nameservers(call, subdomain, etag=etag, note=note)
     records, _ = await stored_records(call)
-    if not call.form.is_on("confirm"):
+    if not is_confirmed:
         try:
             checked = await check_delegation(call, subdomain.fqdn)
         except Refusal as refusal:
@@ -200,10 +202,12 @@ async def change_nameservers(call: PageCall) -> Response:
 async def _show_changes(
     call: PageCall, subdomain: SubdomainShape, checked: CheckedForm, records: list[str], etag: str
 ) -> Response:
-    """Show the changes in the form, and the result of their check."""
-    changed = changed_fields(delegation_lines(subdomain), delegation_lines(checked.delegation))
+    """Show the changes and the result of their check, and the entries as they would be stored."""
+    lines = delegation_lines(checked.delegation)
+    changed = changed_fields(delegation_lines(subdomain), lines)
     if records and changed:
         changed.append(("records", records, []))
+    call.form |= {name: "\n".join(each) for name, each in lines.items()}
     return await _render_nameservers(call, subdomain, etag=etag, changed=changed, note=checked.note)
 
 
@@ -214,6 +218,7 @@ async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **value
         name=subdomain,
         records=records,
         records_etag=records_etag,
+        shown=form_mark(call.form),
         lines=delegation_lines(subdomain),
         presets=await find_presets(call, excluded_fqdn=subdomain.fqdn),
         **{"changed": None, "note": None, "title": _NOT_STORED} | values,

@@ -8,7 +8,8 @@ values, each once.
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import dropwhile, zip_longest
+from enum import Enum
+from itertools import dropwhile, takewhile, zip_longest
 from typing import Generic, TypeVar
 
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
@@ -65,6 +66,14 @@ _LABELS = {
     **dict.fromkeys(("publickey", "key"), "public key"),
 }
 """What the labels of DNS providers mean, in lower case and without signs."""
+_HOST_LABELS = frozenset(
+    (
+        *("name", "names", "server", "servers", "nameserver", "nameservers", "nserver", "ns", "dns"),
+        *("host", "hosts", "hostname", "hostnames", "primary", "secondary", "first", "second", "third"),
+        *("fourth", "value", "values", "data", "target", "record", "records", "type", "in", "ds", "dnssec"),
+    )
+)
+"""The words before a nameserver that label it, in lower case and without signs and digits."""
 _DS_PARTS = ("tag", "algorithm", "digest type", "digest")
 _KEY_PARTS = ("flags", "algorithm", "public key")
 _LONG_PART = re.compile("[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}")
@@ -127,37 +136,59 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
 def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     """Return the host names in a text that was pasted for the name `fqdn`.
 
-    Records of other types and of names below `fqdn` are ignored. A heading, which ends with a colon, is left
-    out. What the API must refuse is a value too: a host with a comma for its last dot, and a line of one word
-    that is no host name. If other lines have hosts, such a line is ignored, unless it has a dot and is no
-    address.
+    Records of other types and of names below `fqdn` are ignored. Headings, which end with a colon or have
+    nothing but labels, are left out. Hosts in sentences, such as `Nameservers at provider.example`, count
+    only if no other line has hosts. What the API must refuse is a value too: a host with a comma for its last
+    dot, and a line of one word that is no host name. If other lines have hosts, such a line is ignored,
+    unless it has a dot and is no address.
     """
-    found, doubtful, ignored, headings = [], [], [], []
+    found: dict[_Line, list[str]] = {kind: [] for kind in _Line}
+    sentences = []
     for line in _lines(text):
-        words = _words(line)
-        record = _type_of(words)
-        hosts = [host for word in words if (host := _host(word))]
-        slips = [each for each in line.split() if _has_comma_for_dot(each)]
-        if slips:
-            found += slips
-            continue
-        if record is not None:
-            hosts = _hosts_of_ns(words, fqdn) if record == "NS" else []
-        elif len(words) > 1:
-            hosts = [each for each in hosts if each != fqdn]
-        if line.endswith(":") and record is None and (len(words) > 1 or not hosts):
-            headings.append(line)  # such as `Your nameservers at provider.example are:`
-        elif hosts:
-            found += hosts
-        elif len(words) > 1 or record:
-            ignored.append(line)
-        elif "." in words[0] and not _address(words[0]):
-            found.append(words[0])
-        else:
-            doubtful.append(words[0])
-    if not found:
-        return _pasted(doubtful or ignored or headings, ())
-    return _pasted(found, (*doubtful, *ignored))
+        kind, values = _read_line(line, fqdn)
+        found[kind] += values
+        if kind is _Line.SENTENCE:
+            sentences.append(line)
+    ignored = (*found[_Line.WORD], *found[_Line.OTHER])
+    if hosts := found[_Line.HOSTS]:
+        return _pasted(hosts, (*ignored, *sentences))
+    if hosts := found[_Line.SENTENCE]:
+        return _pasted(hosts, ignored)
+    return _pasted(found[_Line.WORD] or found[_Line.OTHER] or found[_Line.HEADING], ())
+
+
+class _Line(Enum):
+    """What a line of the field of nameservers is."""
+
+    HOSTS, SENTENCE, HEADING, WORD, OTHER = range(5)
+
+
+def _read_line(line: str, fqdn: str) -> tuple[_Line, list[str]]:
+    """Return what a line of the field of nameservers is, and its hosts, its only word, or the line."""
+    if slips := [each for each in line.split() if _has_comma_for_dot(each)]:
+        return _Line.HOSTS, slips
+    words = _words(line)
+    record = _type_of(words)
+    hosts = [host for word in words if (host := _host(word))]
+    if record is not None:
+        hosts = _hosts_of_ns(words, fqdn) if record == "NS" else []
+    elif len(words) > 1:
+        hosts = [each for each in hosts if each != fqdn]
+    if _is_heading(line, words, record, hosts):
+        return _Line.HEADING, [line]
+    if hosts:
+        return _Line.SENTENCE if record is None and _is_sentence(words) else _Line.HOSTS, hosts
+    if len(words) > 1 or record:
+        return _Line.OTHER, [line]
+    is_host = "." in words[0] and not _address(words[0])
+    return _Line.HOSTS if is_host else _Line.WORD, words[:1]
+
+
+def _is_heading(line: str, words: list[str], record: str | None, hosts: list[str]) -> bool:
+    """True for a line such as `Type  Value`, or `Your nameservers at provider.example are:`."""
+    if len(words) > 1 and not hosts and record != "NS" and not any(map(_is_no_label, words)):
+        return True
+    return line.endswith(":") and record is None and (len(words) > 1 or not hosts)
 
 
 def parse_pasted_glue(text: str, fqdn: str = "", nameservers: Collection[str] = ()) -> Pasted[dict[str, str]]:
@@ -233,6 +264,17 @@ def _hosts_of_ns(words: list[str], fqdn: str) -> list[str]:
     if not hosts and is_in_zone_file and rest and _is_label(rest[0]):
         hosts = [f"{rest[0]}.{fqdn}"]  # relative to the zone (RFC 1035, section 5.1)
     return hosts
+
+
+def _is_sentence(words: list[str]) -> bool:
+    """True if other words than labels and numbers stand before the first host of a line."""
+    return any(map(_is_no_label, takewhile(lambda word: _host(word) is None, words)))
+
+
+def _is_no_label(word: str) -> bool:
+    """True if a word is no label of nameservers and DS records. A number may be one."""
+    letters = _letters(word).strip("0123456789").lower()
+    return letters != "" and letters not in _HOST_LABELS
 
 
 def _glue_entries(host: str, words: list[str]) -> Iterator[tuple[tuple[str, str], ...]]:

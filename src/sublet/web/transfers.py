@@ -97,13 +97,15 @@ def show_moved(call: PageCall, receiver: PageCall, fqdn: str) -> Response:
 
     The user goes on acting for the same holder as before.
     """
-    assert receiver.registrant is not None  # noqa: S101 - the page isn't open
-    holder = receiver.registrant.holder
-    whose = f"belongs to {holder.name}" if holder.is_organization else "is yours"
-    if receiver.organization_id == call.organization_id:
-        return call.redirect(f"/names/{fqdn}", f"{fqdn} {whose} now.")
-    switch = holder.name if holder.is_organization else "Personal"
-    return call.redirect("/names", f"{fqdn} {whose} now. To see it, choose {switch} in the head of the page.")
+    path = f"/names/{fqdn}" if receiver.organization_id == call.organization_id else "/names"
+    return call.redirect(path, f"{fqdn} {whose(receiver)} now.")
+
+
+def whose(call: PageCall) -> str:
+    """Return that a name belongs to the holder for whom a request acts, as the end of a sentence."""
+    assert call.registrant is not None  # noqa: S101 - the page isn't open
+    holder = call.registrant.holder
+    return f"belongs to {holder.name}" if holder.is_organization else "is yours"
 
 
 async def decline(call: PageCall) -> Response:
