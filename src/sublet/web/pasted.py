@@ -293,12 +293,13 @@ def _ds_of_record(words: list[str], fqdn: str) -> str | None:
     Return None if it is below `fqdn`, or has no numbers. The owner is left out if it is `fqdn`. Another one
     stays, so that the API refuses it.
     """
-    at = next(index for index, word in enumerate(words) if word.upper() in _DS_TYPES)
+    # The last one: before the record may be a label, such as `DS record:`.
+    at = max(index for index, word in enumerate(words) if word.upper() in _DS_TYPES)
     rest = list(dropwhile(lambda word: not word.isdigit(), words[at + 1 :]))
     if not rest or _is_below(words[0], fqdn):
         return None
     value = _ds_of_words(rest) or " ".join(rest)
-    owner = _host(words[0]) if at else None
+    owner = next((host for word in words[:at] if (host := _host(word))), None)
     return value if owner in (None, fqdn) else f"{owner} {words[at].upper().removeprefix('C')} {value}"
 
 
@@ -308,12 +309,13 @@ def _ds_of_words(words: list[str]) -> str | None:
     end = len(words)
     while end and _LONG_PART.fullmatch(words[end - 1]):
         end -= 1
-    numbers = [number for word in words[:end] if (number := _number(word))]
+    numbers = [word for word in words[:end] if word.isdigit()]
+    if len(numbers) < 3:  # some are names, which otherwise stand beside their numbers
+        numbers = [number for word in words[:end] if (number := _number(word))]
     if len(numbers) < 3 or end == len(words):
         return None
-    value = "".join(words[end:])
-    is_key = numbers[0] in ("256", "257") and numbers[1] == "3"
-    return " ".join((*numbers[:3], value) if is_key else (*numbers[:2], numbers[-1], value))
+    # Before them may be a TTL, or the number of a list.
+    return " ".join((*numbers[-3:], "".join(words[end:])))
 
 
 def _records_of_labels(labelled: list[tuple[str, list[str]]]) -> Iterator[str]:
