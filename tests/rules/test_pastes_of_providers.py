@@ -410,6 +410,17 @@ def test_what_is_not_understood_is_refused(text: str) -> None:
     assert check_delegation(FQDN, ["ns1.x.example"], (), ds_records, nameservers_min=1, nameservers_max=13)[1]
 
 
+@pytest.mark.parametrize("wrong", ["ns1_a.provider.example", "ns1.provider.example,com"])
+@pytest.mark.parametrize("beside", ["", "ns2.provider.example\n"])
+def test_a_mistyped_nameserver_beside_ds_records_is_refused(wrong: str, beside: str) -> None:
+    found = parse_pasted_delegation(f"{wrong}\n{beside}DS record\n{DS}", "", "", FQDN)
+    assert (found.nameservers, found.ds_records) == ((wrong, *beside.split()), (DS,))
+    _, errors = check_delegation(
+        FQDN, found.nameservers, (), found.ds_records, nameservers_min=1, nameservers_max=13
+    )
+    assert errors
+
+
 def test_the_field_of_nameservers_may_have_their_glue() -> None:
     text, _ = NAMESERVERS["bind-zone"]
     found = parse_pasted_delegation(text, "", DS, FQDN)
@@ -420,3 +431,55 @@ def test_the_field_of_nameservers_may_have_their_glue() -> None:
     )
     listed = parse_pasted_delegation(NAMESERVERS["own-hosts"][0], f"ns1.{FQDN} 8.8.8.8", "", FQDN)
     assert [each["ipv4"] for each in listed.glue] == ["8.8.8.8", "8.8.4.4"]
+
+
+HEADS = (
+    *("Nameservers", "Name servers:", "Nameservers at provider.example", "Type\tName\tValue", "Custom DNS"),
+    *("provider.example nameservers:", "To use provider.example, change your nameservers to", "DNS (2)"),
+)
+HOST_LINES = (
+    *(
+        "{host}",
+        "{host}.",
+        "NS {host}",
+        "{i}. {host}",
+        "- {host}",
+        '"{host}",',
+        "  {host},",
+        "| {i} | {host} |",
+    ),
+    *("Nameserver {i}: {host}", "Nameserver {i}\t{host}\tCopy", "NS{i} = {host}", "Primary: {host}"),
+    *("{fqdn}. 3600 IN NS {host}.", "@ NS {host}", "NS {fqdn} {host} 3600", "{fqdn}\tnameserver = {host}."),
+    *("{host} Active", "{host} 192.0.2.{i}", "Name Server: {upper}", "nserver: {host}"),
+)
+DS_LINES = (
+    *("{ds}", "{fqdn}. 3600 IN DS {ds}", "DS {fqdn} {ds}", "DS record: {ds}", "@ IN DS {ds}"),
+    "Key tag\t2371\nAlgorithm\t13 (ECDSAP256SHA256)\nDigest type\t2 (SHA-256)\nDigest\t{digest}",
+    "Key tag: 2371, algorithm: 13, digest type: 2, digest: {digest}",
+    "Key Tag\n2371\nAlgorithm\nECDSAP256SHA256\nDigest Type\nSHA-256\nDigest\n{digest}",
+)
+FEET = (
+    "Copy",
+    "Save your changes.",
+    "Help: https://provider.example/help",
+    "TTL 3600",
+    "mail@provider.example",
+)
+
+
+@pytest.mark.parametrize("host_line", HOST_LINES)
+@pytest.mark.parametrize("ds_line", ["", *DS_LINES])
+def test_titles_labels_and_sentences_around_the_values_change_nothing(host_line: str, ds_line: str) -> None:
+    hosts = ("ns1.provider.example", "ns2.provider.example")
+    lines = [
+        host_line.format(host=host, upper=host.upper(), i=number, fqdn=FQDN)
+        for number, host in enumerate(hosts, 1)
+    ]
+    ds_lines = [ds_line.format(ds=DS, digest=DIGEST, fqdn=FQDN)]
+    for head in HEADS:
+        for foot in FEET:
+            for parts in ([*lines, *ds_lines], [*ds_lines, *lines]):
+                text = "\n".join((head, *filter(None, parts), foot))
+                found = parse_pasted_delegation(text, "", "", FQDN)
+                assert found.nameservers == hosts, text
+                assert found.ds_records == ((DS,) if ds_line else ()), text

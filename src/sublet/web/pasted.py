@@ -108,13 +108,15 @@ def parse_pasted_delegation(nameservers: str, glue: str, ds_records: str, fqdn: 
     The field of nameservers may also have the addresses of those at or below the name, and DS records: DNS
     providers show them in one box. A line is ignored if no field takes anything from it.
     """
-    hosts = parse_pasted_nameservers(nameservers, fqdn)
+    read = _read_nameservers(nameservers, fqdn)
+    hosts = read.as_pasted()
     may_have_ds = any(map(str.isdigit, nameservers)) and _LONG_PART.search(nameservers)
     boxed = parse_pasted_ds(nameservers, fqdn) if may_have_ds else Pasted()
     boxed_keys = [each for each in boxed.values if _ds_of_words(each.split()) == each]
     if boxed_keys:
-        unused = [each for each in hosts.ignored if _NAME_OF_NUMBER.sub(" ", each) in boxed.ignored]
-        hosts = Pasted(tuple(each for each in hosts.values if _host(each)), tuple(unused))
+        hosts = _pasted(
+            read.hosts, (each for each in read.ignored if _NAME_OF_NUMBER.sub(" ", each) in boxed.ignored)
+        )
     below = {each for each in hosts.values if fqdn and is_at_or_below(each, fqdn)}
     beside = parse_pasted_glue(nameservers if below else "", fqdn, below)
     own = parse_pasted_glue(glue, fqdn, below)
@@ -140,8 +142,27 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     nothing but labels, are left out. Hosts in sentences, such as `Nameservers at provider.example`, count
     only if no other line has hosts. What the API must refuse is a value too: a host with a comma for its last
     dot, and a line of one word that is no host name. If other lines have hosts, such a line is ignored,
-    unless it has a dot and is no address.
+    unless it has a dot and is no address, mail address or URL.
     """
+    return _read_nameservers(text, fqdn).as_pasted()
+
+
+@dataclass(frozen=True, slots=True)
+class _Nameservers:
+    """What the field of nameservers has: hosts, also mistyped ones; lines that are ignored; and what the API
+    refuses if there is no host.
+    """
+
+    hosts: list[str]
+    ignored: list[str]
+    instead: list[str]
+
+    def as_pasted(self) -> Pasted[str]:
+        """Return the hosts and the ignored lines. Without hosts, return what the API refuses."""
+        return _pasted(self.hosts, self.ignored) if self.hosts else _pasted(self.instead, ())
+
+
+def _read_nameservers(text: str, fqdn: str) -> _Nameservers:
     found: dict[_Line, list[str]] = {kind: [] for kind in _Line}
     sentences = []
     for line in _lines(text):
@@ -149,12 +170,10 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
         found[kind] += values
         if kind is _Line.SENTENCE:
             sentences.append(line)
-    ignored = (*found[_Line.WORD], *found[_Line.OTHER])
-    if hosts := found[_Line.HOSTS]:
-        return _pasted(hosts, (*ignored, *sentences))
-    if hosts := found[_Line.SENTENCE]:
-        return _pasted(hosts, ignored)
-    return _pasted(found[_Line.WORD] or found[_Line.OTHER] or found[_Line.HEADING], ())
+    words, others = found[_Line.WORD], found[_Line.OTHER]
+    hosts = found[_Line.HOSTS] or found[_Line.SENTENCE]
+    ignored = [*words, *others, *(sentences if found[_Line.HOSTS] else ())]
+    return _Nameservers(hosts, ignored, words or others or found[_Line.HEADING])
 
 
 class _Line(Enum):
@@ -180,7 +199,7 @@ def _read_line(line: str, fqdn: str) -> tuple[_Line, list[str]]:
         return _Line.SENTENCE if record is None and _is_sentence(words) else _Line.HOSTS, hosts
     if len(words) > 1 or record:
         return _Line.OTHER, [line]
-    is_host = "." in words[0] and not _address(words[0])
+    is_host = "." in words[0] and not _address(words[0]) and not set("@/") & set(words[0])
     return _Line.HOSTS if is_host else _Line.WORD, words[:1]
 
 
