@@ -149,6 +149,12 @@ def _health_condition(state: str) -> ColumnElement[bool]:
     return known.where(_HEALTH.c.state == state).exists()
 
 
+BROKEN_NAMES = select(subdomains.c.id, subdomains.c.created_at).where(
+    (subdomains.c.user_id == bindparam("owner_id")) & _LIVE & _health_condition("broken")
+)
+"""A query of the live names of the user `owner_id` with broken delegations, for other tables' stores."""
+
+
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:
     """Return the rule `lifecycle.is_restorable` as an SQL condition, for names in the trash."""
     days = platform_domains.c.trash_days
