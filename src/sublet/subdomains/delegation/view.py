@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sublet.audit import Actor
+from sublet.audit import Actor, Change
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.dns.types import Record
@@ -61,11 +61,14 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
 
 
 def stored_warnings(
-    tx: Tx, subdomain: Subdomain, enclosed: Sequence[EnclosedNameserver] | None = None
+    tx: Tx,
+    subdomain: Subdomain,
+    enclosed: Sequence[EnclosedNameserver] | None = None,
+    changes: Sequence[Change] | None = None,
 ) -> tuple[str, ...]:
     """Return the warnings about a stored delegation: about its own values, then about its nameservers and its
     parent zone.
 
-    `enclosed` are the name's nameservers below other names, if the caller has them.
+    `enclosed` and `changes` are as in `nameserver_warnings`.
     """
-    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed))
+    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed, changes))
