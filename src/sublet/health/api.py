@@ -33,7 +33,7 @@ from sublet.operations.call import Answer, Call
 from sublet.operations.operation import API, Operations, not_sensitive
 from sublet.operations.query_limit import counted_as_querying
 from sublet.operations.shapes import NOW, HostName, Moment, NoBody, Shape, Success, one_of
-from sublet.subdomains.sent_delegation import DelegationCheckBody, name_errors_as_sent, planned_registration
+from sublet.subdomains.sent import DelegationCheckBody, name_errors_as_sent, planned_registration
 from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)

@@ -90,18 +90,19 @@ from sublet.subdomains.model import (
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import find_quota
-from sublet.subdomains.records.sent import Records, record_set_inputs
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.sent_delegation import (
+from sublet.subdomains.sent import (
     DelegationCheckBody,
     NameserversBody,
+    Records,
     ds_inputs,
     glue_inputs,
     name_errors_as_sent,
     planned_registration,
+    record_set_inputs,
     sent_nameservers,
 )
 from sublet.subdomains.shapes import (
