@@ -28,6 +28,7 @@ from sublet.db import Pages, Tx
 from sublet.ids import Position
 from sublet.platform_domains.model import ADMIN
 from sublet.platform_domains.store import platform_domains
+from sublet.restrictions import Restrictions
 from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
@@ -53,12 +54,12 @@ _OWN_PAGES = Pages(
 )
 
 
-def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
+def own_pages(restrictions: Restrictions, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
     """Return the pages of the live subdomains of a user (`owner_id`), newest first.
 
     None if the filters or the token exclude names.
     """
-    return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
+    return _OWN_PAGES if wanted.is_empty and restrictions.allows_all_names else None
 
 
 def list_own(
@@ -68,7 +69,7 @@ def list_own(
 
     Names in the trash are included only with the status `trashed`.
     """
-    if (pages := own_pages(actor, wanted)) is not None:
+    if (pages := own_pages(actor.restrictions, wanted)) is not None:
         return pages.read(tx, limit, after, owner_id=actor.holder_id)
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.holder_id)
     query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
