@@ -16,7 +16,7 @@ from sublet.accounts.model import User
 from sublet.audit import Actor, Change
 from sublet.dates import moment
 from sublet.db import Tx
-from sublet.dns.delegation import find_nameserver_cycle
+from sublet.dns.delegation import delegation_warnings, find_nameserver_cycle
 from sublet.dns.names import ancestors, is_at_or_below, is_reserved
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
@@ -312,6 +312,16 @@ def _warning(enclosed: EnclosedNameserver) -> str:
         f"The nameserver {enclosed.host} doesn't resolve: {enclosed.name} is not in the DNS. Use another "
         "nameserver."
     )
+
+
+def stored_warnings(
+    tx: Tx,
+    subdomain: Subdomain,
+    enclosed: Sequence[EnclosedNameserver] | None = None,
+    changes: Sequence[Change] | None = None,
+) -> tuple[str, ...]:
+    """Return the warnings about a stored delegation: about its own values, then the `registry_warnings`."""
+    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed, changes))
 
 
 def registry_warnings(

@@ -35,9 +35,9 @@ from sublet.operations.shapes import (
 )
 from sublet.subdomains import store
 from sublet.subdomains.api import OWN_NAME, find_written, if_subdomain_matches, may_spend, shape_of
+from sublet.subdomains.charge import list_price_of_renewal
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.dates.timeline import EVENTS, PAST_ACTIONS, PAST_EVENTS_MAX, last_attempt, timeline
-from sublet.subdomains.delegation.view import stored_warnings
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.lifecycle import (
     ACTIONS,
@@ -51,9 +51,8 @@ from sublet.subdomains.model import (
     Term,
     TimelineEvent,
 )
-from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
 from sublet.subdomains.quota import find_quota
-from sublet.subdomains.renew import list_price_of_renewal
 from sublet.subdomains.shapes import (
     FQDN,
     SUBDOMAIN_EXAMPLE,
