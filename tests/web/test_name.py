@@ -222,11 +222,13 @@ def test_the_form_of_an_old_page_is_refused(
 def test_the_page_of_a_name_takes_few_statements(service: RunningService) -> None:
     few = service.add_user("few@example.org")
     service.register(few, "few.example.test", nameservers=["ns1.provider.example"])
+    ds = f"2371 13 2 {'ab' * 32}"
+    service.register(few, "signed.example.test", nameservers=["ns1.provider.example"], ds_records=[ds])
     for label in ("bare", "trashed"):
         service.register(few, f"{label}.example.test")
     service.call(few, "DELETE", "/subdomains/trashed.example.test")
     browser = console(service, few.email)
-    for label, most in (("few", 10), ("bare", 10), ("trashed", 7)):
+    for label, most in (("few", 10), ("signed", 11), ("bare", 10), ("trashed", 7)):
         sent = []
         for _ in range(5):  # the worker may send some at the same time
             with recorded_statements() as texts:
