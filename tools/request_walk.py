@@ -14,12 +14,6 @@ import types
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
-
-from sublet.db.statements import DriverStatement
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sublet"
@@ -27,20 +21,21 @@ sys.path[:0] = [str(ROOT / "tests")]
 
 from support.console_client import console  # noqa: E402 - after the path is set
 from support.running_service import RunningService, running_service  # noqa: E402
+from support.statements import recorded_statements  # noqa: E402
 
 NAME = "walk.example.test"
 TRIES = 5
 
 
 class Seen:
-    """What is seen while `counting`: functions of the source as (file, name), and the
-    number of statements.
+    """What is seen while `counting`: functions of the source as (file, name). `statements` are all that were
+    sent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, statements: list[str]) -> None:
         self.counting = False
         self.functions: set[tuple[str, str]] = set()
-        self.statements = 0
+        self.statements = statements
 
     def watch(self, frame: types.FrameType, event: str, _arg: object) -> None:
         """Profile a thread (`threading.setprofile`)."""
@@ -49,16 +44,6 @@ class Seen:
         if self.counting and event == "call" and is_ours:
             self.functions.add((code.co_filename, code.co_qualname))
 
-    def count(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that also counts a statement."""
-
-        def counted(*args: Any) -> Any:
-            is_begin = any(str(each).startswith("BEGIN") for each in args)
-            self.statements += self.counting and not is_begin
-            return call(*args)
-
-        return counted
-
     def during(self, send: Callable[[], object]) -> tuple[int, int, int]:
         """Return the numbers of files, functions and statements of a request: the least of a few, because the
         worker runs beside it.
@@ -66,11 +51,11 @@ class Seen:
         send()
         found = []
         for _ in range(TRIES):
-            self.functions, self.statements, self.counting = set(), 0, True
+            self.functions, self.counting, before = set(), True, len(self.statements)
             send()
             self.counting = False
             files = {file for file, _ in self.functions}
-            found.append((len(files), len(self.functions), self.statements))
+            found.append((len(files), len(self.functions), len(self.statements) - before))
         return min(found)
 
 
@@ -115,15 +100,12 @@ def _print_lines() -> None:
 
 def main() -> None:
     """Start a service, and print what its requests pass."""
-    seen = Seen()
-    DriverStatement.call = seen.count(DriverStatement.call)  # type: ignore[method-assign]
-    event.listen(Engine, "before_cursor_execute", seen.count(lambda *_: None))
-    threading.setprofile(seen.watch)
-    with (
-        tempfile.TemporaryDirectory() as place,
-        running_service(f"sqlite:///{place}/registry.db", log_level="error", free_quota=1_000) as service,
-    ):
-        _print_walks(service, seen)
+    with tempfile.TemporaryDirectory() as place, recorded_statements() as statements:
+        seen = Seen(statements)
+        threading.setprofile(seen.watch)
+        address = f"sqlite:///{place}/registry.db"
+        with running_service(address, log_level="error", free_quota=1_000) as service:
+            _print_walks(service, seen)
     _print_lines()
 
 

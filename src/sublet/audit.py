@@ -246,6 +246,7 @@ class Change:
     action: str
     actor_kind: str
     after: Mapping[str, Any] | None = None
+    before: Mapping[str, Any] | None = None
 
 
 _CHANGES = Prepared(

@@ -13,7 +13,7 @@ from sublet.http.read_structs import Reading, invalid_request, read_members, rea
 from sublet.operations.shapes import NoBody
 from sublet.subdomains.api import RegisterBody, RenewBody, SubdomainsQuery
 from sublet.subdomains.dates.api import AutoRenewBody
-from sublet.subdomains.sent_delegation import DnskeyBody, DsBody, NameserversBody, ds_inputs, sent_nameservers
+from sublet.subdomains.sent import DnskeyBody, DsBody, NameserversBody, ds_inputs, sent_nameservers
 
 Found = set[tuple[str, str]]
 

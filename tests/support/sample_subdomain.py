@@ -51,6 +51,7 @@ NAME = Subdomain(
     cooling_off_days=7,
     nameservers_min=1,
     nameservers_max=13,
+    accepts_records=True,
     auto_renew_max_credits=None,
     auto_renew_tried_at=None,
 )

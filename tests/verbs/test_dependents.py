@@ -18,10 +18,9 @@ from sublet.mail.store import mails
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
-from sublet.subdomains.dates.timeline import EVENTS_BY_ACTION, timeline
+from sublet.subdomains.dates.timeline import PAST_ACTIONS, timeline
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, nameserver_warnings
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
@@ -81,8 +80,7 @@ def events(registry: Registry, subdomain: Subdomain) -> list[TimelineEvent]:
             tx.now,
             terms=store.list_terms(tx, subdomain.id, 9),
             milestones=sweep_store.list_milestones(tx, subdomain.id),
-            changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, 99),
-            nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
+            changes=audit.list_changes(tx, "subdomain", subdomain.id, PAST_ACTIONS, 99),
             enclosed_nameservers=find_enclosed_nameservers_of_subdomain(tx, found),
         )
 

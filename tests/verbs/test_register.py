@@ -1,6 +1,6 @@
 """Registering a name (spec, part 4); on both databases."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from sublet.audit import audit_events
 from sublet.credits.model import AppliedCoupon, Payable
 from sublet.credits.store import coupon_uses, list_entries
 from sublet.db import Tx, together
-from sublet.db.statements import DriverStatement
 from sublet.dns.types import Delegation, GlueEntry, Record
 from sublet.errors import (
     AccountSuspended,
@@ -46,6 +45,7 @@ from sublet.subdomains.renew import renew
 from sublet.subdomains.store import insert_term
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
+from support.statements import recorded_statements
 
 PAID = Register(
     fqdn="shop.example.test",
@@ -359,24 +359,14 @@ def test_what_the_operator_is_refused(registry: Registry) -> None:
     [(Register(fqdn="shop.example.test"), 8), (replace(PAID, nameservers=()), 12), (PAID, 13)],
     ids=["free", "paid", "with a nameserver"],
 )
-def test_a_registration_takes_few_statements(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch, command: Register, most: int
-) -> None:
+def test_a_registration_takes_few_statements(registry: Registry, command: Register, most: int) -> None:
     registry.grant("ann", 20)
     registry.sweep()  # before the first sweep, the clock is compared with the newest event
-    texts: list[str] = []
-    call = DriverStatement.call
-
-    def counted(asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
-        texts.append(asked.compiled.string)
-        return call(asked, parameters)
-
-    monkeypatch.setattr(DriverStatement, "call", counted)
     sent = []
-    for label in ("shop", "store"):  # another thread of the tests may have counted one
-        texts.clear()
-        ask(registry, replace(command, fqdn=f"{label}.example.test"))
-        sent.append(list(texts))
+    for label in ("shop", "store"):  # another thread of the tests may have sent one
+        with recorded_statements() as texts:
+            ask(registry, replace(command, fqdn=f"{label}.example.test"))
+        sent.append(texts)
     assert min(map(len, sent)) <= most, sent
 
 

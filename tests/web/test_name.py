@@ -11,9 +11,11 @@ from sublet.db import Tx
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
 from sublet.subdomains.child_state_store import find_automatic_ds, save_state
+from support import databases
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service
 from support.serve_process import wait_until
+from support.statements import recorded_statements
 
 FQDN = "own.example.test"
 PATH = f"/names/{FQDN}"
@@ -215,6 +217,25 @@ def test_the_form_of_an_old_page_is_refused(
     assert "removed: ns3.provider.example added: ns2.provider.example" in compared.text
     browser.submit(compared, f"{PATH}/nameservers", confirm="yes")
     assert service.delegation(FQDN) == {"ns2.provider.example"}
+
+
+def test_the_page_of_a_name_takes_few_statements(service: RunningService) -> None:
+    few = service.add_user("few@example.org")
+    service.register(few, "few.example.test", nameservers=["ns1.provider.example"])
+    ds = f"2371 13 2 {'ab' * 32}"
+    service.register(few, "signed.example.test", nameservers=["ns1.provider.example"], ds_records=[ds])
+    for label in ("bare", "trashed"):
+        service.register(few, f"{label}.example.test")
+    service.call(few, "DELETE", "/subdomains/trashed.example.test")
+    browser = console(service, few.email)
+    for label, most in (("few", 10), ("signed", 11), ("bare", 10), ("trashed", 7)):
+        sent = []
+        for _ in range(5):  # the worker may send some at the same time
+            with recorded_statements() as texts:
+                assert browser.get(f"/names/{label}.example.test").status == 200
+            sent.append(texts)
+        # On SQLite the service remembers the session.
+        assert len(min(sent, key=len)) <= most + databases.on_postgresql(), min(sent, key=len)
 
 
 def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from sublet.health.schedule import new_health
 from sublet.subdomains.child_state_store import ChildStates, find_automatic_ds, find_child_states, save_state
 from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.model import Subdomain
 
 NOTIFY_PAUSE = timedelta(seconds=60)
 """The minimum time between two checks of a name because of NOTIFY messages, which anyone may send."""
@@ -39,11 +38,7 @@ def view_automatic_ds(tx: Tx, actor: Actor, identifier: str) -> AutomaticDsView:
             trash.
     """
     subdomain = find_in_account(tx, actor, identifier)
-    return automatic_ds_of(tx, subdomain, find_child_states(tx, subdomain.id))
-
-
-def automatic_ds_of(tx: Tx, subdomain: Subdomain, states: ChildStates) -> AutomaticDsView:
-    """Return the automatic DS of a name with these states."""
+    states = find_child_states(tx, subdomain.id)
     ds_records = subdomain.delegation.ds_records
     if not ds_records:
         return AutomaticDsView(states, ())

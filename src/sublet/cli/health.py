@@ -10,8 +10,7 @@ from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import check_one_of, validation_failed
 from sublet.health import brake, store
-from sublet.health.findings import worst_first
-from sublet.health.model import STATES, Health, HealthChange
+from sublet.health.model import STATES, Health, HealthChange, worst_first
 from sublet.health.schedule import new_health
 from sublet.health.store import Brake, find_brake
 from sublet.subdomains.find import find_for_operator

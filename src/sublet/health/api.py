@@ -23,9 +23,9 @@ from sublet.errors import (
 from sublet.health.checker import Checker
 from sublet.health.due_checks import record_check
 from sublet.health.findings import CODES as FINDING_CODES
-from sublet.health.findings import REFUSED_CODES, worst_first
+from sublet.health.findings import REFUSED_CODES
 from sublet.health.model import STATES as HEALTH_STATES
-from sublet.health.model import UNKNOWN, Finding, Level, Report
+from sublet.health.model import UNKNOWN, Finding, Level, Report, worst_first
 from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.operations import tags
@@ -33,7 +33,7 @@ from sublet.operations.call import Answer, Call
 from sublet.operations.operation import API, Operations, not_sensitive
 from sublet.operations.query_limit import counted_as_querying
 from sublet.operations.shapes import NOW, HostName, Moment, NoBody, Shape, Success, one_of
-from sublet.subdomains.sent_delegation import DelegationCheckBody, name_errors_as_sent, planned_registration
+from sublet.subdomains.sent import DelegationCheckBody, name_errors_as_sent, planned_registration
 from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)

@@ -45,6 +45,7 @@ from sublet.health.model import (
     find_rrset,
     name_of,
     text_of,
+    worst_first,
 )
 from sublet.health.observe import glue_addresses
 from sublet.health.signature_findings import signature_findings
@@ -531,11 +532,6 @@ def _group_by_host(servers: Sequence[Server]) -> dict[str, list[Server]]:
     for each in servers:
         found.setdefault(each.host, []).append(each)
     return found
-
-
-def worst_first(found: Iterable[Finding]) -> list[Finding]:
-    """Return findings sorted by level: errors, warnings, notices."""
-    return sorted(found, key=lambda each: tuple(Level).index(each.level))
 
 
 def error_lines(found: Iterable[Finding]) -> list[str]:

@@ -1,5 +1,6 @@
 """The types of delegation health: targets of checks, observations, findings, stored health."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -139,6 +140,11 @@ class Finding:
     subject: str
     message: str
     hint: str
+
+
+def worst_first(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings sorted by level: errors, warnings, notices."""
+    return sorted(found, key=lambda each: tuple(Level).index(each.level))
 
 
 @dataclass(frozen=True, slots=True)

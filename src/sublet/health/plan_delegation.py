@@ -15,8 +15,8 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation
 from sublet.dns.types import Delegation
 from sublet.errors import DelegationBroken, Refusal, validation_failed
-from sublet.health.findings import warning_sentences, worst_first
-from sublet.health.model import BROKEN, UNKNOWN, Level, Report, Target
+from sublet.health.findings import warning_sentences
+from sublet.health.model import BROKEN, UNKNOWN, Level, Report, Target, worst_first
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.platform_domains.zone_store import is_zone_signed

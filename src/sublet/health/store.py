@@ -33,6 +33,7 @@ from sublet.db import Prepared, Tx, insert_into
 from sublet.health.model import BROKEN, Finding, Health, HealthChange, Level
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, Instant, metadata
+from sublet.subdomains.child_state_store import CHILD_STATES, ChildStates, read_child_states
 from sublet.subdomains.store import subdomains
 
 CLOCKS_APART = timedelta(minutes=5)
@@ -115,6 +116,20 @@ def find_health(tx: Tx, subdomain_id: int) -> Health | None:
     """Return the health of a name, or None if the name isn't checked."""
     row = _FIND.one_or_none(tx, of=subdomain_id)
     return None if row is None else _health(row)
+
+
+_FIND_WITH_STATES = Prepared(
+    CHILD_STATES.outerjoin(delegation_health, _HEALTH.subdomain_id == subdomains.c.id).add_columns(*_COLUMNS)
+)
+
+
+def find_health_with_states(tx: Tx, subdomain_id: int) -> tuple[Health | None, ChildStates]:
+    """Return the health of a name, or None if the name isn't checked, and its `find_child_states`."""
+    row = _FIND_WITH_STATES.one_or_none(tx, of=subdomain_id)
+    assert row is not None  # noqa: S101 - rows of names are never deleted
+    of_states, of_health = row[: -len(_COLUMNS)], row[-len(_COLUMNS) :]
+    health = None if of_health[0] is None else _health(of_health)
+    return health, read_child_states(subdomain_id, of_states)
 
 
 def lock_health(tx: Tx, subdomain_id: int) -> Health | None:

@@ -2,7 +2,7 @@
 docs/spec-choices.md, "Delegation health").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sublet.accounts.find import refuse_suspended
@@ -14,7 +14,7 @@ from sublet.health import store
 from sublet.health.due_checks import is_checked, target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
-from sublet.subdomains.child_state_store import ChildStates, find_child_states
+from sublet.subdomains.child_state_store import ChildStates
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
@@ -23,7 +23,7 @@ from sublet.subdomains.model import Subdomain
 @dataclass(frozen=True, slots=True)
 class HealthView:
     """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the
-    newest first.
+    newest first, if they were read.
 
     `refused` are findings about refused requests of the name's zone. `leaves_at` is when the name leaves the
     DNS if it stays broken.
@@ -31,10 +31,10 @@ class HealthView:
 
     subdomain: Subdomain
     health: Health | None
-    changes: tuple[HealthChange, ...]
     states: ChildStates
     refused: tuple[Finding, ...] = ()
     leaves_at: datetime | None = None
+    changes: tuple[HealthChange, ...] = ()
 
 
 def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
@@ -44,13 +44,13 @@ def view_health(tx: Tx, actor: Actor, identifier: str) -> HealthView:
         SubdomainNotFound: the user has no such name, the token isn't for the name, or the name is in the
             trash.
     """
-    return health_of(tx, find_in_account(tx, actor, identifier))
+    view = health_of(tx, find_in_account(tx, actor, identifier))
+    return replace(view, changes=tuple(store.list_changes(tx, view.subdomain.id)))
 
 
 def health_of(tx: Tx, subdomain: Subdomain) -> HealthView:
-    """Return the health of a name."""
-    states = find_child_states(tx, subdomain.id)
-    health = store.find_health(tx, subdomain.id)
+    """Return the health of a name, without the changes of its state."""
+    health, states = store.find_health_with_states(tx, subdomain.id)
     refused = [
         Finding(code, Level.NOTICE, subdomain.fqdn, f"{request} is refused ({known.refusal}).", known.message)
         for code, request, known in (
@@ -59,9 +59,8 @@ def health_of(tx: Tx, subdomain: Subdomain) -> HealthView:
         )
         if known.message is not None
     ]
-    changes = tuple(store.list_changes(tx, subdomain.id))
     at = None if health is None else leaves_at(health, states.broken_days)
-    return HealthView(subdomain, health, changes, states, tuple(refused), at)
+    return HealthView(subdomain, health, states, tuple(refused), at)
 
 
 def plan_health_check(tx: Tx, actor: Actor, user: User, identifier: str) -> DueCheck:

@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.dns.names import owner_key
 from sublet.dns.types import Record
-from sublet.platform_domains.store import find_platform_domain, platform_domains
+from sublet.platform_domains.store import platform_domains
 from sublet.schema import (
     BIG_ID,
     OWNER_KEY,
@@ -309,6 +309,23 @@ def delete_zone_state(tx: Tx, platform_domain_id: int) -> None:
         tx.connection.execute(delete(table).where(table.c.platform_domain_id == platform_domain_id))
 
 
+_AT_APEX = (zone_records.c.platform_domain_id == platform_domains.c.id) & (
+    zone_records.c.owner_key == platform_domains.c.owner_key
+)
+_SIGNATURE = Prepared(
+    select(
+        platform_domains.c.primary,
+        platform_domains.c.dnssec_signed,
+        zone_states.c.checked_at,
+        select(zone_records.c.id).where(_AT_APEX & (zone_records.c.type == "DNSKEY")).exists(),
+    )
+    .select_from(
+        platform_domains.outerjoin(zone_states, zone_states.c.platform_domain_id == platform_domains.c.id)
+    )
+    .where((platform_domains.c.id == bindparam("of")) & platform_domains.c.removed_at.is_(None))
+)
+
+
 def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
     """True if a zone is signed, False if it isn't, None before the first check of a zone on a primary.
 
@@ -317,14 +334,15 @@ def is_zone_signed(tx: Tx, platform_domain_id: int) -> bool | None:
     The built-in name server never signs. A zone on a primary is signed if the operator set `--dnssec-signed`
     (another server may sign behind the primary), or if the last check found a DNSKEY at the apex.
     """
-    platform_domain = find_platform_domain(tx, platform_domain_id)
-    if platform_domain is None or not platform_domain.primary:
+    row = _SIGNATURE.one_or_none(tx, of=platform_domain_id)
+    if row is None:
         return False
-    if platform_domain.dnssec_signed:
+    primary, is_set_as_signed, checked_at, has_dnskey = row
+    if not primary:
+        return False
+    if is_set_as_signed:
         return True
-    if find_zone_state(tx, platform_domain_id).checked_at is None:
-        return None
-    return bool(find_apex_dnskeys(tx, platform_domain_id, platform_domain.domain))
+    return None if checked_at is None else bool(has_dnskey)
 
 
 def list_zone_states(tx: Tx) -> dict[int, ZoneState]:

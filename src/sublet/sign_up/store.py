@@ -96,8 +96,9 @@ _RECEIVED = _select_open_invitations(
     *(mailed_codes.c.id, organizations.c.id, organizations.c.name, organizations.c.slug, mailed_codes.c.role),
     *(users.c.name, users.c.email, mailed_codes.c.created_at, mailed_codes.c.expires_at),
 ).join(organizations, organizations.c.id == mailed_codes.c.organization_id)
+_TO_EMAIL = mailed_codes.c.email == bindparam("email")
 _RECEIVED_BY_EMAIL = Pages(
-    _RECEIVED.where(mailed_codes.c.email == bindparam("email")),
+    _RECEIVED.where(_TO_EMAIL),
     mailed_codes.c.created_at,
     mailed_codes.c.id,
     _read_received,
@@ -105,6 +106,10 @@ _RECEIVED_BY_EMAIL = Pages(
 _RECEIVED_BY_LINK = Query(
     _RECEIVED.where(mailed_codes.c.link_digest == bindparam("link_digest")), _read_received
 )
+
+
+RECEIVED_INVITATIONS = _select_open_invitations(mailed_codes.c.id, mailed_codes.c.created_at).where(_TO_EMAIL)
+"""A query of the open invitations to the address `email` at `now`, for the stores of other tables."""
 
 
 def find_signing_key(tx: Tx) -> str:

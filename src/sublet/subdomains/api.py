@@ -90,18 +90,19 @@ from sublet.subdomains.model import (
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.quota import find_quota
-from sublet.subdomains.records.sent import Records, record_set_inputs
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry
-from sublet.subdomains.sent_delegation import (
+from sublet.subdomains.sent import (
     DelegationCheckBody,
     NameserversBody,
+    Records,
     ds_inputs,
     glue_inputs,
     name_errors_as_sent,
     planned_registration,
+    record_set_inputs,
     sent_nameservers,
 )
 from sublet.subdomains.shapes import (
@@ -388,7 +389,6 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer[Subdomain
     Returns the subdomains, newest first. Names in the trash are listed only with `status=trashed`.
     """
     query = call.query
-    actor = call.actor()
     wanted = SubdomainFilter(
         status=query.status,
         domain=(canonical_domain(query.domain) or query.domain) if query.domain is not None else None,
@@ -403,10 +403,10 @@ async def list_subdomains(call: Call[None, SubdomainsQuery]) -> Answer[Subdomain
     )
 
     paging = Paging[SubdomainShape](call, "subdomains")
-    if (pages := own_pages(actor, wanted)) is not None:
+    if (pages := own_pages(call.registrant.restrictions, wanted)) is not None:
         items, page, headers = paging.take(await _fetch_own(call, pages, paging))
     else:
-        found, now = await call.context.db.read(_find_listed, actor, wanted, paging)
+        found, now = await call.context.db.read(_find_listed, call.actor(), wanted, paging)
         items, page, headers = paging.take(_placed(call, found, now))
     return Answer(SubdomainsAnswer(subdomains=items, page=page), headers)
 
@@ -554,7 +554,7 @@ async def get_subdomain(call: Call[None, None]) -> Answer[SubdomainAnswer]:
     A-labels.
     """
     db = call.context.db
-    subdomain = await fetch_in_account(db, call.actor(), call.path["fqdn"])
+    subdomain = await fetch_in_account(db, call.registrant, call.path["fqdn"])
     return Answer(SubdomainAnswer(subdomain=shape_of(call, subdomain, db.now())))
 
 

@@ -14,7 +14,10 @@ from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
 from sublet.errors import FieldError, TokenRestricted
 from sublet.platform_domains.model import Label, Offer
+from sublet.platform_domains.store import find_renewal
 from sublet.subdomains import store
+from sublet.subdomains.lifecycle import is_renewed_by_operator
+from sublet.subdomains.model import Subdomain
 
 
 def registration_price(offer: Offer, listed: Label | None) -> int:
@@ -31,6 +34,24 @@ def renewal_price(offer: Offer, own_price: int | None) -> int:
     or the offer's.
     """
     return offer.renewal_price_credits if offer.mode == "free" or own_price is None else own_price
+
+
+def find_renewal_offer(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
+    """Return the offer of a name's mode, even if it is withdrawn, and the list price of a renewal."""
+    offer, own_price = find_renewal(
+        tx, subdomain.platform_domain_id, subdomain.registration_type, subdomain.label
+    )
+    return offer, renewal_price(offer, own_price)
+
+
+def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
+    """Return the current price of a renewal in credits, before coupons.
+
+    It is 0 if only the operator renews the name.
+
+    Not checked: the renewal window and the name's state.
+    """
+    return 0 if is_renewed_by_operator(subdomain) else find_renewal_offer(tx, subdomain)[1]
 
 
 DAY = timedelta(days=1)

@@ -2,8 +2,10 @@
 changed a setting.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -11,6 +13,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     Integer,
+    Select,
     String,
     Table,
     Text,
@@ -141,7 +144,7 @@ class ChildStates:
 
 
 _SIZE = len(AutomaticDs.__slots__)
-_STATES = Prepared(
+CHILD_STATES: Select[Any] = (
     select(
         *(automatic_ds.c[name] for name in AutomaticDs.__slots__),
         *(csync_states.c[name] for name in CsyncState.__slots__),
@@ -158,6 +161,10 @@ _STATES = Prepared(
     )
     .where(subdomains.c.id == bindparam("of"))
 )
+"""A query of the states of the name `of`, for the stores of other tables. `read_child_states` reads its
+row.
+"""
+_STATES = Prepared(CHILD_STATES)
 
 
 def find_child_states(tx: Tx, subdomain_id: int) -> ChildStates:
@@ -166,6 +173,11 @@ def find_child_states(tx: Tx, subdomain_id: int) -> ChildStates:
     """
     row = _STATES.one_or_none(tx, of=subdomain_id)
     assert row is not None  # noqa: S101 - rows of names are never deleted
+    return read_child_states(subdomain_id, row)
+
+
+def read_child_states(subdomain_id: int, row: Sequence[Any]) -> ChildStates:
+    """Return the states in a row of `CHILD_STATES`."""
     of_ds, of_csync, policies = row[:_SIZE], row[_SIZE:-5], row[-5:]
     return ChildStates(
         AutomaticDs(subdomain_id) if of_ds[0] is None else AutomaticDs(*of_ds),

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import TypeVar
 
 from sublet.accounts import store as account_store
+from sublet.accounts.model import Registrant
 from sublet.audit import Actor
 from sublet.db import Database, Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
+from sublet.restrictions import Restrictions
 from sublet.subdomains import store
 from sublet.subdomains.lifecycle import derive_status, is_allowed, is_gone, restorable_until
 from sublet.subdomains.model import ShownSubdomain, Subdomain
@@ -43,21 +45,21 @@ def list_in_account(tx: Tx, actor: Actor, fqdns: Iterable[str]) -> list[Subdomai
     """Return those of the canonical names that are live names of the user, and that the token is for."""
     assert actor.holder_id is not None  # noqa: S101 - a user acts
     found = store.list_own_subdomains(tx, actor.holder_id, fqdns)
-    return [each for each in found if each.trashed_at is None and _if_allowed(actor, each) is not None]
+    return [each for each in found if each.trashed_at is None and actor.restrictions.allows_name(each.fqdn)]
 
 
-async def fetch_in_account(db: Database, actor: Actor, identifier: str) -> ShownSubdomain:
-    """Return the user's live subdomain with this id or name, or raise the errors of `find_in_account`.
+async def fetch_in_account(db: Database, registrant: Registrant, identifier: str) -> ShownSubdomain:
+    """Return a registrant's live subdomain with this id or name, or raise the errors of `find_in_account`.
 
     Runs on the event loop.
     """
     subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
     found = None
     if subdomain_id is not None:
-        found = await db.fetch(store.OWN_BY_ID, owner_id=actor.holder_id, subdomain_id=subdomain_id)
+        found = await db.fetch(store.OWN_BY_ID, owner_id=registrant.holder.id, subdomain_id=subdomain_id)
     elif fqdn is not None:
-        found = await db.fetch(store.OWN_BY_NAME, owner_id=actor.holder_id, name=fqdn)
-    return _require_live(_if_allowed(actor, found), db.now())
+        found = await db.fetch(store.OWN_BY_NAME, owner_id=registrant.holder.id, name=fqdn)
+    return _require_live(_if_allowed(registrant.restrictions, found), db.now())
 
 
 def _require_live(subdomain: S | None, now: datetime) -> S:
@@ -116,11 +118,11 @@ def _lookup(tx: Tx, actor: Actor, identifier: str) -> Subdomain | None:
         found = store.find_subdomain_of_user(tx, actor.holder_id, subdomain_id=subdomain_id)
     elif fqdn is not None:
         found = store.find_subdomain_of_user(tx, actor.holder_id, fqdn=fqdn)
-    return _if_allowed(actor, found)
+    return _if_allowed(actor.restrictions, found)
 
 
-def _if_allowed(actor: Actor, found: S | None) -> S | None:
-    return found if found is not None and actor.restrictions.allows_name(found.fqdn) else None
+def _if_allowed(restrictions: Restrictions, found: S | None) -> S | None:
+    return found if found is not None and restrictions.allows_name(found.fqdn) else None
 
 
 def lock_for_operator(tx: Tx, identifier: str, other_users: Collection[int] = ()) -> Subdomain:

@@ -28,6 +28,7 @@ from sublet.db import Pages, Tx
 from sublet.ids import Position
 from sublet.platform_domains.model import ADMIN
 from sublet.platform_domains.store import platform_domains
+from sublet.restrictions import Restrictions
 from sublet.schema import STREAMED, Instant, older
 from sublet.subdomains.lifecycle import RENEWAL_REST
 from sublet.subdomains.model import ShownSubdomain, Subdomain, SubdomainFilter
@@ -53,12 +54,12 @@ _OWN_PAGES = Pages(
 )
 
 
-def own_pages(actor: Actor, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
+def own_pages(restrictions: Restrictions, wanted: SubdomainFilter) -> Pages[ShownSubdomain] | None:
     """Return the pages of the live subdomains of a user (`owner_id`), newest first.
 
     None if the filters or the token exclude names.
     """
-    return _OWN_PAGES if wanted.is_empty and actor.restrictions.allows_all_names else None
+    return _OWN_PAGES if wanted.is_empty and restrictions.allows_all_names else None
 
 
 def list_own(
@@ -68,7 +69,7 @@ def list_own(
 
     Names in the trash are included only with the status `trashed`.
     """
-    if (pages := own_pages(actor, wanted)) is not None:
+    if (pages := own_pages(actor.restrictions, wanted)) is not None:
         return pages.read(tx, limit, after, owner_id=actor.holder_id)
     query = _filtered(tx, select_subdomains(ShownSubdomain), wanted, actor.holder_id)
     query = query.where(within_names(actor.restrictions, subdomains.c.fqdn))
@@ -147,6 +148,12 @@ def _health_condition(state: str) -> ColumnElement[bool]:
     if state == "unknown":
         return ~known.where(_HEALTH.c.state != "unknown").exists()
     return known.where(_HEALTH.c.state == state).exists()
+
+
+BROKEN_NAMES = select(subdomains.c.id, subdomains.c.created_at).where(
+    (subdomains.c.user_id == bindparam("owner_id")) & _LIVE & _health_condition("broken")
+)
+"""A query of the live names of the user `owner_id` with broken delegations, for other tables' stores."""
 
 
 def _restorable_condition(tx: Tx) -> ColumnElement[bool]:

@@ -118,6 +118,7 @@ class Subdomain(ShownSubdomain, frozen=True):
     cooling_off_days: int
     nameservers_min: int
     nameservers_max: int
+    accepts_records: bool
     auto_renew_max_credits: int | None
     auto_renew_tried_at: datetime | None
     records: tuple[RecordSet, ...]

@@ -6,7 +6,7 @@ The name in the trash is the `enclosing` name.
 
 from datetime import datetime
 
-from sublet.audit import AuditEvent
+from sublet.audit import Change
 from sublet.subdomains.lifecycle import effective_start, restorable_until
 from sublet.subdomains.milestones import trash_reminder_at
 from sublet.subdomains.model import Subdomain
@@ -38,7 +38,7 @@ def warning_stage(enclosing: Subdomain, now: datetime) -> tuple[int, datetime] |
     return stage, effective_start(enclosing, enclosing.trashed_at)
 
 
-def removed_hosts(event: AuditEvent) -> list[str]:
+def removed_hosts(event: Change) -> list[str]:
     """Return the nameservers that an audit event `REMOVAL` removed."""
     remaining = (event.after or {}).get("nameservers", [])
     return [host for host in (event.before or {}).get("nameservers", []) if host not in remaining]

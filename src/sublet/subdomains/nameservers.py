@@ -13,10 +13,10 @@ from datetime import datetime
 
 from sublet import audit
 from sublet.accounts.model import User
-from sublet.audit import Actor
+from sublet.audit import Actor, Change
 from sublet.dates import moment
 from sublet.db import Tx
-from sublet.dns.delegation import find_nameserver_cycle
+from sublet.dns.delegation import delegation_warnings, find_nameserver_cycle
 from sublet.dns.names import ancestors, is_at_or_below, is_reserved
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
@@ -264,31 +264,31 @@ def nameserver_warnings(
     tx: Tx,
     subdomain: Subdomain,
     enclosed: Sequence[EnclosedNameserver] | None = None,
-    *,
-    is_new: bool = False,
+    changes: Sequence[Change] | None = None,
 ) -> tuple[str, ...]:
     """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose
     enclosing name isn't in the DNS.
 
-    `enclosed` are the name's nameservers below other names, if the caller has them. From a name that
-    `is_new`, the sweep has removed none. Warnings reveal only public facts, and when a name in the trash will
-    be purged. Not checked: whether the nameservers of the enclosing name have records of the nameserver.
+    `enclosed` are the name's nameservers below other names, and `changes` its newest changes with those of
+    `DELEGATION_CHANGES`, oldest first, if the caller has them. A new name has no changes. Warnings reveal
+    only public facts, and when a name in the trash will be purged. Not checked: whether the nameservers of
+    the enclosing name have records of the nameserver.
     """
-    removed = () if is_new else _removal_warnings(tx, subdomain)
+    if changes is None:
+        changes = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
     if enclosed is None:
         enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
-    return (*removed, *(_warning(each) for each in enclosed if not each.is_in_dns))
+    return (*_removal_warnings(changes), *(_warning(each) for each in enclosed if not each.is_in_dns))
 
 
-def _removal_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:
-    last = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
-    if not last or last[0].action != REMOVAL:
+def _removal_warnings(changes: Sequence[Change]) -> tuple[str, ...]:
+    last = next((each for each in reversed(changes) if each.action in DELEGATION_CHANGES), None)
+    if last is None or last.action != REMOVAL:
         return ()
-    event = audit.list_events(tx, "subdomain", [subdomain.id], [REMOVAL])[-1]
-    hosts = ", ".join(removed_hosts(event))
+    hosts = ", ".join(removed_hosts(last))
     return (
         (
-            f"{hosts}: removed on {moment(event.at)}, because the registered name that encloses them was "
+            f"{hosts}: removed on {moment(last.at)}, because the registered name that encloses them was "
             "purged. Set other nameservers."
         ),
     )
@@ -314,15 +314,24 @@ def _warning(enclosed: EnclosedNameserver) -> str:
     )
 
 
+def stored_warnings(
+    tx: Tx,
+    subdomain: Subdomain,
+    enclosed: Sequence[EnclosedNameserver] | None = None,
+    changes: Sequence[Change] | None = None,
+) -> tuple[str, ...]:
+    """Return the warnings about a stored delegation: about its own values, then the `registry_warnings`."""
+    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed, changes))
+
+
 def registry_warnings(
     tx: Tx,
     subdomain: Subdomain,
     enclosed: Sequence[EnclosedNameserver] | None = None,
-    *,
-    is_new: bool = False,
+    changes: Sequence[Change] | None = None,
 ) -> tuple[str, ...]:
     """Return the warnings about a name's nameservers (`nameserver_warnings`), then about its parent zone."""
-    return (*nameserver_warnings(tx, subdomain, enclosed, is_new=is_new), *_parent_warnings(tx, subdomain))
+    return (*nameserver_warnings(tx, subdomain, enclosed, changes), *_parent_warnings(tx, subdomain))
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:

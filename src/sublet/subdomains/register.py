@@ -158,7 +158,7 @@ def _refuse_records(actor: Actor, requested: RequestedName, records: tuple[Recor
 
 def _warnings(tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain]) -> tuple[str, ...]:
     enclosed = find_enclosed_nameservers(tx, subdomain.fqdn, subdomain.delegation.nameservers, above)
-    return registry_warnings(tx, subdomain, enclosed, is_new=True)
+    return registry_warnings(tx, subdomain, enclosed, changes=())
 
 
 def _offer_or_raise(requested: RequestedName) -> Offer:

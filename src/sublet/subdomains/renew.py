@@ -9,11 +9,9 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx, together
 from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
-from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.model import Offer
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
-from sublet.subdomains.charge import add_term, charge, check_payable, quote_and_check, renewal_price
+from sublet.subdomains.charge import add_term, charge, check_payable, find_renewal_offer, quote_and_check
 from sublet.subdomains.find import (
     find_in_account,
     lock_for_operator,
@@ -140,7 +138,7 @@ def extend(
     """
     if given_days is None:
         refuse_renewed_by_operator(subdomain)
-        offer, list_price = _find_offer_and_price(tx, subdomain)
+        offer, list_price = find_renewal_offer(tx, subdomain)
         mode, period_days = offer.mode, offer.period_days
     else:
         mode, period_days, list_price = subdomain.registration_type, given_days, 0
@@ -187,21 +185,3 @@ def extend(
             after={"expires_at": expires_at.isoformat(), "charged_credits": quote.price},
         )
     return outcome
-
-
-def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
-    """Return the current price of a renewal in credits, before coupons.
-
-    It is 0 if only the operator renews the name.
-
-    Not checked: the renewal window and the name's state.
-    """
-    return 0 if is_renewed_by_operator(subdomain) else _find_offer_and_price(tx, subdomain)[1]
-
-
-def _find_offer_and_price(tx: Tx, subdomain: Subdomain) -> tuple[Offer, int]:
-    """Return the offer of a name's mode, even if it is withdrawn, and the list price of a renewal."""
-    offer, own_price = platform_domain_store.find_renewal(
-        tx, subdomain.platform_domain_id, subdomain.registration_type, subdomain.label
-    )
-    return offer, renewal_price(offer, own_price)

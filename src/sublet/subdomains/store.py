@@ -18,6 +18,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Label,
     Select,
     String,
     Table,
@@ -171,7 +172,7 @@ DATES_DEPEND_ON = frozenset(
 (`edit_zone_settings.DAYS`).
 """
 
-_OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
+_OTHER_COLUMNS: dict[str, tuple[Column[Any] | Label[Any], ...]] = {
     "domain": (platform_domains.c.domain,),
     "domain_public_name": (platform_domains.c.public_name,),
     "delegation": (subdomains.c.nameservers, subdomains.c.glue, subdomains.c.ds_records),
@@ -181,6 +182,7 @@ _OTHER_COLUMNS: dict[str, tuple[Column[Any], ...]] = {
     "cooling_off_days": (platform_domains.c.cooling_off_days,),
     "nameservers_min": (platform_domains.c.nameservers_min,),
     "nameservers_max": (platform_domains.c.nameservers_max,),
+    "accepts_records": ((platform_domains.c.records == "on").label("accepts_records"),),
     "names_until": (platform_domains.c.names_until,),
 }
 _DELEGATION = ShownSubdomain.__struct_fields__.index("delegation")

@@ -124,6 +124,16 @@ def list_own(tx: Tx, actor: Actor, wanted: TicketFilter, limit: int, after: Posi
     return [Ticket(*row) for row in tx.connection.execute(query)]
 
 
+ANSWERED_TICKETS = select(tickets.c.id, tickets.c.last_message_at).where(
+    (tickets.c.user_id == bindparam("owner_id"))
+    & (tickets.c.status == "answered")
+    & (tickets.c.last_message_at > bindparam("since", type_=Instant))
+)
+"""A query of the tickets of the user `owner_id` that were answered after `since`, for the stores of other
+tables.
+"""
+
+
 def list_tickets(
     tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
 ) -> list[Ticket]:

@@ -36,7 +36,7 @@ from sublet.web.form import read_form
 from sublet.web.page import CLEARED_MESSAGE, MESSAGE_COOKIE, Page, PageCall, Shared
 from sublet.web.routes import ACCOUNT_NAVIGATION, NAVIGATION, PAGES
 from sublet.web.site import Site, load_site
-from sublet.web.waiting import READ_COOKIE, Waiting, read_waiting
+from sublet.web.waiting import READ_COOKIE, Waiting, count_waiting
 
 log = structlog.get_logger()
 PAGE_HEADERS = {
@@ -195,9 +195,7 @@ class Console:
             if not page.is_open:
                 raise
         if call.registrant is not None:
-            call.memberships, waiting = await self._context.db.read(
-                _read_head, call.registrant, call.request_id
-            )
+            call.memberships, waiting = await self._context.db.read(_read_head, call.registrant)
             call.waiting = waiting.without_read(request.cookies.get(READ_COOKIE, ""))
         if page.post is None or not is_form:
             assert page.get is not None  # noqa: S101 - the route has no other method
@@ -222,10 +220,10 @@ class Console:
             response.headers.append("set-cookie", CLEARED_MESSAGE)
 
 
-def _read_head(tx: Tx, registrant: Registrant, request_id: str) -> tuple[Sequence[Membership], Waiting]:
+def _read_head(tx: Tx, registrant: Registrant) -> tuple[Sequence[Membership], Waiting]:
     """Return what the head of each page shows: the user's organizations, and what waits."""
     memberships = list_memberships(tx, registrant.user.id, SWITCHER_MAX)
-    return memberships, read_waiting(tx, registrant, request_id)
+    return memberships, count_waiting(tx, registrant)
 
 
 def _template_environment(site: Site, assets: Assets) -> jinja2.Environment:

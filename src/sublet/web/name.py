@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from sublet.child_zones.api import AutomaticDsShape
 from sublet.child_zones.api import answer_of as automatic_ds_answer
-from sublet.child_zones.automatic_ds import automatic_ds_of
+from sublet.child_zones.automatic_ds import AutomaticDsView
 from sublet.db import Tx
 from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
 from sublet.health.api import HealthShape
@@ -16,7 +16,6 @@ from sublet.health.due_checks import is_checked
 from sublet.health.view_health import health_of
 from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
-from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains.api import SubdomainAnswer, UsageShape, free_subdomains, shape_of
 from sublet.subdomains.dates.api import AutoRenewShape, TimelineAnswer, auto_renew_of, past_of, timeline_of
 from sublet.subdomains.find import find_in_account_or_trash
@@ -103,17 +102,13 @@ def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
     past = past_of(tx, subdomain)
     name = shape_of(call, subdomain, tx.now)
-    timeline = timeline_of(tx, call, subdomain, past)
-    platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
-    records = record_lines(subdomain.records)
-    has_records = platform_domain is not None and platform_domain.accepts_records
-    if subdomain.trashed_at is not None:
+    usage = free_subdomains(tx, call).usage if subdomain.trashed_at is not None else None
+    quota_left = usage is None or usage.remaining > 0
+    timeline = timeline_of(tx, call, subdomain, past, quota_left=quota_left)
+    records, can_have_records = record_lines(subdomain.records), subdomain.accepts_records
+    if usage is not None:
         return _Overview(
-            name=name,
-            timeline=timeline,
-            records=records,
-            can_have_records=has_records,
-            usage=free_subdomains(tx, call).usage,
+            name=name, timeline=timeline, records=records, can_have_records=can_have_records, usage=usage
         )
     health = health_of(tx, subdomain)
     checks_enabled = call.context.checker is not None
@@ -121,11 +116,12 @@ def _read_overview(tx: Tx, call: Call[None, None]) -> _Overview:
         name=name,
         timeline=timeline,
         records=records,
-        can_have_records=has_records,
+        can_have_records=can_have_records,
         auto_renew=auto_renew_of(tx, subdomain, past),
         health=health_answer(health, checks_enabled=checks_enabled).health,
         is_checked=is_checked(subdomain),
-        automatic_ds=automatic_ds_answer(automatic_ds_of(tx, subdomain, health.states)).automatic_ds,
+        # The page doesn't show the sources of DS records.
+        automatic_ds=automatic_ds_answer(AutomaticDsView(health.states, ())).automatic_ds,
         transfer=pending_offer_of(tx, call, subdomain),
     )
 

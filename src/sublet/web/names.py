@@ -18,6 +18,7 @@ from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.page import LISTED_MAX, PageCall
 from sublet.web.transfers import other_holders
+from sublet.web.waiting import NOTHING_WAITS, list_waiting_items
 
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
@@ -46,6 +47,8 @@ async def show_list(call: PageCall) -> Response:
     if order is not None:
         names.sort(key=order[1])
     attention = [] if call.refusal or any(filters.values()) else await _find_attention(call)
+    is_filtered = any(value for name, value in asked.items() if name != "cursor")
+    waiting = NOTHING_WAITS if is_filtered or filters["cursor"] else call.waiting
     without = [each.id for each in names if not each.nameservers]
     return call.render(
         "names",
@@ -59,12 +62,13 @@ async def show_list(call: PageCall) -> Response:
         names=names,
         orders=[("", "newest first"), *((key, words) for key, (words, _) in ORDERS.items())],
         attention=attention,
+        waiting=await call.shared.calls.context.db.read(list_waiting_items, call.as_call(), waiting),
         restorable=await call.read("list_subdomains", partial(_read_restorable, names=names))
         if filters["status"] == "trashed"
         else {},
         few=FEW,
         may_move=bool(other_holders(call)),
-        is_filtered=any(value for name, value in asked.items() if name != "cursor"),
+        is_filtered=is_filtered,
     )
 
 

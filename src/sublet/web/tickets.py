@@ -18,13 +18,17 @@ TYPE_WORDS = {TYPE_DEFAULT: "Support", "contact": "A question", "abuse": "Abuse"
 async def show_list(call: PageCall) -> Response:
     """Show the tickets."""
     filters = call.filters("status", "type", "cursor")
+    found = await call.find_page("list_tickets", filters)
+    listed = found.tickets if found else ()
     return call.render(
         "tickets",
         filters=filters,
         statuses=[(each, each) for each in STATUSES],
         types=list(TYPE_WORDS.items()),
-        unread=[each.id for each in call.waiting.tickets],
-        found=await call.find_page("list_tickets", filters),
+        unread=[
+            each.id for each in listed if read_mark(each.id, each.last_message_at) in call.waiting.answers
+        ],
+        found=found,
     )
 
 

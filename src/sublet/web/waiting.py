@@ -1,7 +1,7 @@
 """What waits for the user: broken names, names that others offer, tickets that staff has answered, and
 invitations to organizations.
 
-The head of each page counts them.
+The head of each page counts them, and the list of names shows them.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
+from sublet.operations.call import Call
 from sublet.sign_up.codes import ReceivedInvitation
 from sublet.sign_up.store import list_received_invitations
-from sublet.subdomains.list_store import list_own
-from sublet.subdomains.model import SubdomainFilter
 from sublet.subdomains.transfers import store as transfer_store
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.tickets import store as ticket_store
 from sublet.tickets.model import Ticket, TicketFilter
+from sublet.web.waiting_store import BROKEN, INVITATION, OFFER, TICKET, list_waiting
 
 WAITING_MAX = 10
 """The maximum number of counted names, and of shown offers, tickets and invitations."""
@@ -29,34 +29,33 @@ READ_COOKIE = "__Host-sublet_read"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The number of names whose delegation is broken, open offers to the user, tickets that were answered
-    lately, and open invitations to the user, the newest first.
+    """The numbers of names whose delegation is broken, of open offers to the user, and of open invitations to
+    the user; and the marks of the tickets that were answered lately.
     """
 
     broken: int = 0
-    offers: tuple[NameTransfer, ...] = ()
-    tickets: tuple[Ticket, ...] = ()
-    invitations: tuple[ReceivedInvitation, ...] = ()
+    offers: int = 0
+    invitations: int = 0
+    answers: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Mapping[str, tuple[int, str]]:
         """The count of each page of the navigation, and what is counted."""
         return {
             "/names": (self.broken, "broken"),
-            "/transfers": (len(self.offers), "offered to you"),
-            "/tickets": (len(self.tickets), "answered"),
+            "/transfers": (self.offers, "offered to you"),
+            "/tickets": (len(self.answers), "answered"),
         }
 
     @property
     def account_counts(self) -> Mapping[str, tuple[int, str]]:
         """The count of each page of the user's menu, and what is counted."""
-        return {"/organizations": (len(self.invitations), "invitations")}
+        return {"/organizations": (self.invitations, "invitations")}
 
     def without_read(self, marks: str) -> "Waiting":
         """Return what waits besides the answers of `READ_COOKIE`."""
         read = marks.split("_")
-        unread = (each for each in self.tickets if read_mark(each.id, each.last_message_at) not in read)
-        return replace(self, tickets=tuple(unread))
+        return replace(self, answers=tuple(each for each in self.answers if each not in read))
 
 
 NOTHING_WAITS = Waiting()
@@ -77,25 +76,36 @@ def add_mark(marks: str, mark: str) -> str:
     return "_".join(dict.fromkeys((mark, *kept)))
 
 
-def read_waiting(tx: Tx, registrant: Registrant, request_id: str) -> Waiting:
-    """Return what waits for the user or the organization for which the user acts.
+def count_waiting(tx: Tx, registrant: Registrant) -> Waiting:
+    """Return the numbers of what waits for the user or the organization for which the user acts.
 
-    Invitations are the user's in any case.
+    Offers and invitations are the user's in any case.
     """
-    offers = transfer_store.list_own(
-        tx,
-        registrant.user,
-        registrant.holder,
-        registrant.restrictions,
-        TransferFilter(state="pending", direction="received"),
-        WAITING_MAX,
-        None,
-    )
-    broken = list_own(tx, registrant.actor(request_id), SubdomainFilter(health="broken"), WAITING_MAX, None)
-    answered = ticket_store.list_own(
-        tx, registrant.actor(request_id), TicketFilter(status="answered"), WAITING_MAX, None
-    )
-    since = tx.now - ANSWERED_FOR
-    recent = tuple(each for each in answered if each.last_message_at > since)
-    invitations = list_received_invitations(tx, registrant.user.email, WAITING_MAX)
-    return Waiting(len(broken), tuple(offers), recent, tuple(invitations))
+    found: dict[str, list[str]] = {BROKEN: [], OFFER: [], TICKET: [], INVITATION: []}
+    for kind, row_id, at in list_waiting(tx, registrant, WAITING_MAX, answered_since=tx.now - ANSWERED_FOR):
+        found[kind].append(read_mark(row_id, at))
+    return Waiting(len(found[BROKEN]), len(found[OFFER]), len(found[INVITATION]), tuple(found[TICKET]))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingItems:
+    """The offers, tickets and invitations that `Waiting` counts, the newest first."""
+
+    offers: tuple[NameTransfer, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+    invitations: tuple[ReceivedInvitation, ...] = ()
+
+
+def list_waiting_items(tx: Tx, call: Call[None, None], waiting: Waiting) -> WaitingItems:
+    """Return the items that `waiting` counts. A kind without items takes no query."""
+    offers, answered, invitations = [], [], []
+    if waiting.offers:
+        received = TransferFilter(state="pending", direction="received")
+        of = call.registrant.user, call.registrant.holder, call.registrant.restrictions
+        offers = transfer_store.list_own(tx, *of, received, WAITING_MAX, None)
+    if waiting.answers:
+        answered = ticket_store.list_own(tx, call.actor(), TicketFilter(status="answered"), WAITING_MAX, None)
+    if waiting.invitations:
+        invitations = list_received_invitations(tx, call.registrant.user.email, WAITING_MAX)
+    tickets = [each for each in answered if read_mark(each.id, each.last_message_at) in waiting.answers]
+    return WaitingItems(tuple(offers), tuple(tickets), tuple(invitations))

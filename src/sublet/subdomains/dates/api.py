@@ -35,9 +35,9 @@ from sublet.operations.shapes import (
 )
 from sublet.subdomains import store
 from sublet.subdomains.api import OWN_NAME, find_written, if_subdomain_matches, may_spend, shape_of
+from sublet.subdomains.charge import list_price_of_renewal
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
-from sublet.subdomains.dates.timeline import EVENTS, EVENTS_BY_ACTION, PAST_EVENTS_MAX, last_attempt, timeline
-from sublet.subdomains.delegation.view import stored_warnings
+from sublet.subdomains.dates.timeline import EVENTS, PAST_ACTIONS, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.lifecycle import (
     ACTIONS,
@@ -51,10 +51,8 @@ from sublet.subdomains.model import (
     Term,
     TimelineEvent,
 )
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL
-from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
 from sublet.subdomains.quota import find_quota
-from sublet.subdomains.renew import list_price_of_renewal
 from sublet.subdomains.shapes import (
     FQDN,
     SUBDOMAIN_EXAMPLE,
@@ -311,19 +309,25 @@ def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     quote first.
     """
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-    return timeline_of(tx, call, subdomain, past_of(tx, subdomain))
+    quota_left = subdomain.trashed_at is None or _has_quota_left(tx, call)
+    return timeline_of(tx, call, subdomain, past_of(tx, subdomain), quota_left=quota_left)
 
 
-def timeline_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past) -> TimelineAnswer:
-    """Return the timeline of a name, live or in the trash."""
+def timeline_of(
+    tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past, *, quota_left: bool
+) -> TimelineAnswer:
+    """Return the timeline of a name, live or in the trash.
+
+    `quota_left` is true if the holder may hold one more free name. It matters for a name in the trash.
+    """
     enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
+    changes = audit.list_changes(tx, "subdomain", subdomain.id, PAST_ACTIONS, PAST_EVENTS_MAX)
     events = timeline(
         subdomain,
         tx.now,
         terms=past.terms,
         milestones=past.milestones,
-        changes=audit.list_changes(tx, "subdomain", subdomain.id, EVENTS_BY_ACTION, PAST_EVENTS_MAX),
-        nameserver_events=audit.list_events(tx, "subdomain", [subdomain.id], (NOTICE, REMOVAL)),
+        changes=changes,
         enclosed_nameservers=enclosed,
     )
     return timeline_answer(
@@ -331,8 +335,8 @@ def timeline_of(tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past) 
         events,
         tx.now,
         user_suspended=call.registrant.is_suspended,
-        quota_left=subdomain.trashed_at is None or _has_quota_left(tx, call),
-        warnings=stored_warnings(tx, subdomain, enclosed),
+        quota_left=quota_left,
+        warnings=stored_warnings(tx, subdomain, enclosed, changes),
     )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from sublet.audit import AuditEvent, Change
+from sublet.audit import Change
 from sublet.counted import counted
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
@@ -22,7 +22,7 @@ from sublet.subdomains.lifecycle import (
     restorable_until,
 )
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
-from sublet.subdomains.nameserver_notices import REMOVAL, notice_detail, removed_hosts
+from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_detail, removed_hosts
 from sublet.subdomains.nameservers import EnclosedNameserver
 from sublet.subdomains.sweep.store import PastMilestone
 
@@ -72,6 +72,8 @@ EVENTS_BY_ACTION = {
     "subdomain.delete": "deleted",
 }
 """The events that come from audit events, by the action. Other past events come from dates and milestones."""
+PAST_ACTIONS = (*EVENTS_BY_ACTION, NOTICE, REMOVAL)
+"""The actions of the audit events that `timeline` takes."""
 
 PAST_EVENTS_MAX = 500
 """The maximum number of past events. Older events are left out."""
@@ -96,21 +98,20 @@ def timeline(
     terms: Sequence[Term],
     milestones: Sequence[PastMilestone],
     changes: Sequence[Change],
-    nameserver_events: Sequence[AuditEvent] = (),
     enclosed_nameservers: Sequence[EnclosedNameserver] = (),
 ) -> list[TimelineEvent]:
     """Return the past events of a name, live or in the trash, then its future events, each oldest first.
 
     Future events happen if neither a user nor the operator acts. A due date that the sweep has not processed
-    yet is a future event at `now`. A suspended name has no trash or purge date. `nameserver_events` are the
-    name's audit events `NOTICE` and `REMOVAL` (`nameserver_notices`). `enclosed_nameservers` are the name's
-    current nameservers at or below other registrable names.
+    yet is a future event at `now`. A suspended name has no trash or purge date. `changes` are the name's
+    audit events with the `PAST_ACTIONS`. `enclosed_nameservers` are the name's current nameservers at or
+    below other registrable names.
     """
     past = [
         *_changes(subdomain, terms, changes),
         *_dates(subdomain, now, terms, milestones),
         *_milestones(milestones),
-        *_nameserver_events(nameserver_events),
+        *_nameserver_events(changes),
     ]
     future = [*future_events(subdomain, now), *_future_removals(enclosed_nameservers, now)]
     return [*_in_order(past)[-PAST_EVENTS_MAX:], *_in_order(future)]
@@ -143,9 +144,9 @@ def _changes(
 ) -> Iterator[TimelineEvent]:
     seen: set[tuple[str, datetime]] = set()
     for change in changes:
-        event = EVENTS_BY_ACTION[change.action]
+        event = EVENTS_BY_ACTION.get(change.action)
         # A restore that includes a renewal has two audit events with the same time.
-        if (event, change.at) in seen:
+        if event is None or (event, change.at) in seen:
             continue
         seen.add((event, change.at))
         term = _term(terms, _TERMS[event], change.at) if event in _TERMS else None
@@ -207,15 +208,15 @@ def _milestones(milestones: Sequence[PastMilestone]) -> Iterator[TimelineEvent]:
             yield TimelineEvent("reminded", each.created_at, past=True, detail=detail, by="system")
 
 
-def _nameserver_events(events: Sequence[AuditEvent]) -> Iterator[TimelineEvent]:
-    for event in events:
-        if event.action == REMOVAL:
-            hosts = ", ".join(removed_hosts(event))
+def _nameserver_events(changes: Sequence[Change]) -> Iterator[TimelineEvent]:
+    for each in changes:
+        if each.action == REMOVAL:
+            hosts = ", ".join(removed_hosts(each))
             detail = f"{hosts}: removed, because the registered name that encloses them was purged."
-            yield TimelineEvent("nameservers_removed", event.at, past=True, detail=detail, by="system")
-        elif event.after is not None and event.after.get("mail_id") is not None:
-            detail = notice_detail(event.after["stage"])
-            yield TimelineEvent("reminded", event.at, past=True, detail=detail, by="system")
+            yield TimelineEvent("nameservers_removed", each.at, past=True, detail=detail, by="system")
+        elif each.action == NOTICE and each.after is not None and each.after.get("mail_id") is not None:
+            detail = notice_detail(each.after["stage"])
+            yield TimelineEvent("reminded", each.at, past=True, detail=detail, by="system")
 
 
 def _future_removals(

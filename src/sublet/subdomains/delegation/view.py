@@ -1,11 +1,9 @@
 """Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.dns.delegation import delegation_warnings
 from sublet.dns.types import Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.model import PlatformDomain
@@ -13,7 +11,7 @@ from sublet.subdomains import published_owner_store
 from sublet.subdomains.find import find_in_account_or_trash
 from sublet.subdomains.lifecycle import desired_records, has_records, stored_records
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameservers import EnclosedNameserver, registry_warnings
+from sublet.subdomains.nameservers import stored_warnings
 
 EMPTY_OWNERS_MAX = 30
 """The maximum number of owner names to check for orphaned records. Each owner name takes up to 13 queries per
@@ -58,14 +56,3 @@ def view_delegation(tx: Tx, actor: Actor, identifier: str) -> DelegationView:
     return DelegationView(
         subdomain, platform_domain, desired, tuple(sorted(empty))[:EMPTY_OWNERS_MAX], warnings
     )
-
-
-def stored_warnings(
-    tx: Tx, subdomain: Subdomain, enclosed: Sequence[EnclosedNameserver] | None = None
-) -> tuple[str, ...]:
-    """Return the warnings about a stored delegation: about its own values, then about its nameservers and its
-    parent zone.
-
-    `enclosed` are the name's nameservers below other names, if the caller has them.
-    """
-    return (*delegation_warnings(subdomain.delegation), *registry_warnings(tx, subdomain, enclosed))

@@ -35,8 +35,8 @@ from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.change import ChangeRecords, change_records
 from sublet.subdomains.records.rule import canonical_owner
-from sublet.subdomains.records.sent import Records, Ttl, Values, record_set_inputs
 from sublet.subdomains.records.zone_file import format_zone_file, read_zone_file
+from sublet.subdomains.sent import Records, Ttl, Values, record_set_inputs
 from sublet.subdomains.shapes import (
     FQDN,
     PROVISIONING_EXAMPLE,

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Index,
     String,
     Table,
+    bindparam,
     case,
     func,
     insert,
@@ -85,6 +86,14 @@ _TRANSFERS = select(*_COLUMNS).select_from(
         users, users.c.id == name_transfers.c.from_user_id
     )
 )
+
+
+OPEN_OFFERS = select(name_transfers.c.id, name_transfers.c.created_at).where(
+    _NOT_ENDED
+    & (name_transfers.c.recipient_email == bindparam("email"))
+    & (name_transfers.c.expires_at > bindparam("now", type_=Instant))
+)
+"""A query of the open offers to the address `email` at `now`, for the stores of other tables."""
 
 
 def insert_transfer(tx: Tx, **values: object) -> int:

@@ -1,4 +1,4 @@
-"""What a request says about a delegation, and its conversion to what the rules take."""
+"""What a request says about a delegation or records, and its conversion to what the rules take."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -9,10 +9,16 @@ from typing import Annotated, ClassVar
 from msgspec import UNSET, Meta, UnsetType
 
 from sublet.dns.delegation import GLUE_ENTRIES_MAX
-from sublet.dns.types import Dnskey, DsLike, DsRecord, GlueEntry
+from sublet.dns.types import Dnskey, DsLike, DsRecord, GlueEntry, RecordSetInput
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.operations.shapes import Body, HostNameText, Label, TextOrObject
 from sublet.subdomains.model import Register
+from sublet.subdomains.records.rule import (
+    TTL_SECONDS_DEFAULT,
+    TTL_SECONDS_MAX,
+    TTL_SECONDS_MIN,
+    VALUES_MAX,
+)
 
 
 class GlueBody(Body):
@@ -75,6 +81,47 @@ DsRecords = Annotated[
         "records.",
     ),
 ]
+
+
+Owner = Annotated[
+    str,
+    Meta(
+        max_length=254,
+        description="The owner, relative to the name: `@` for the name "
+        "itself, `www`, `_acme-challenge`, `*`. A "
+        "full name is accepted too.",
+    ),
+]
+Type = Annotated[str, Meta(max_length=16, description="The type, such as `A`, in any case.")]
+Ttl = Annotated[
+    int,
+    Meta(
+        ge=TTL_SECONDS_MIN,
+        le=TTL_SECONDS_MAX,
+        description=f"The TTL in seconds, by default {TTL_SECONDS_DEFAULT}.",
+    ),
+]
+Values = Annotated[
+    list[Annotated[str, Meta(max_length=16_384)]],
+    Meta(
+        max_length=VALUES_MAX,
+        description="The values in the presentation form of zone files. A "
+        "TXT value may be sent without quotation "
+        "marks.",
+    ),
+]
+
+
+class RecordSetBody(Body):
+    """An RRset at or below the name."""
+
+    name: Owner
+    type: Type
+    values: Values
+    ttl: Ttl | None = None
+
+
+Records = Annotated[list[RecordSetBody], Meta(max_length=500, description="The RRsets, in any order.")]
 
 
 class DelegationCheckBody(Body):
@@ -145,6 +192,11 @@ def _ds_input(entry: str | SentDs) -> DsLike:
     if isinstance(entry, str):
         return entry
     raise TypeError("a DS entry is text, a DS record or a DNSKEY")
+
+
+def record_set_inputs(entries: list[RecordSetBody]) -> tuple[RecordSetInput, ...]:
+    """Convert RRsets to the type that the rules take."""
+    return tuple(RecordSetInput(each.name, each.type, tuple(each.values), each.ttl) for each in entries)
 
 
 def sent_nameservers(body: NameserversBody | DelegationCheckBody) -> tuple[str, ...] | None:
