@@ -149,7 +149,7 @@ BODIES: dict[str, tuple[Any, ...]] = {
     "change_member": ({"role": "viewer"},),
     "invite_member": ({"email": "ada@example.org", "role": "owner"},),
 }
-"""What is sent, good values and bad; without an entry nothing is."""
+"""What is sent, good values and bad; without an entry the body of the example."""
 
 
 @pytest.mark.parametrize("operation", with_parameter("fqdn"), ids=lambda operation: operation.name)
@@ -225,7 +225,7 @@ def test_sessions_and_passkeys_of_others_are_as_if_missing(world: World) -> None
 
 
 def check_row(world: World, operation: Operation, parameter: str, paths: dict[str, str], code: str) -> None:
-    for body in BODIES.get(operation.name, (None,)):
+    for body in BODIES.get(operation.name, (operation.example_body,)):
         answers = {}
         for kind, identifier in paths.items():
             path = operation.path.replace(f"{{{parameter}}}", identifier)

@@ -4,6 +4,8 @@ It is free, registered at `NOW` for a year, and published with one nameserver.
 """
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 from sublet.dns.types import Delegation
 from sublet.subdomains.model import Subdomain
@@ -11,7 +13,9 @@ from sublet.subdomains.model import Subdomain
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
 SERVED = Delegation(("ns1.example.org",))
-NAME = Subdomain(
+_NULL: dict[str, Any] = dict.fromkeys(Subdomain.__struct_fields__)
+# Fields that aren't set are null.
+NAME = partial(Subdomain, **_NULL)(
     id=1,
     user_id=1,
     platform_domain_id=1,
@@ -26,32 +30,20 @@ NAME = Subdomain(
     records=(),
     generation=3,
     published_generation=3,
-    provision_error=None,
     attempts=0,
-    next_attempt_at=None,
     published_at=NOW,
     published_serial=7,
     registered_at=NOW,
     expires_at=NOW + 365 * DAY,
-    last_renewed_at=None,
     period_days=365,
-    suspended_at=None,
-    suspended_reason=None,
-    unsuspended_at=None,
-    trashed_at=None,
-    purged_at=None,
-    released_at=None,
     created_at=NOW,
     updated_at=NOW,
     generation_at=NOW,
     renewal_window_days=60,
     grace_days=30,
     trash_days=30,
-    names_until=None,
     cooling_off_days=7,
     nameservers_min=1,
     nameservers_max=13,
     accepts_records=True,
-    auto_renew_max_credits=None,
-    auto_renew_tried_at=None,
 )

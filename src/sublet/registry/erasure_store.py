@@ -31,6 +31,7 @@ from sublet.db import Tx
 from sublet.mail.operator_notices import ERASED
 from sublet.mail.store import mails, operator_notices
 from sublet.operations.idempotency_store import idempotency_keys
+from sublet.registry import declared_texts
 from sublet.schema import metadata
 from sublet.sign_in.store import delete_of_user
 from sublet.sign_up.store import mailed_codes
@@ -72,6 +73,11 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
     return {each.lower() for each in found} | {normalise_email(each) for each in found}
 
 
+def _null_texts(table: Table) -> dict[str, None]:
+    """Return null for each declared text of a table that may be null."""
+    return {name: None for name in declared_texts.ERASED[table.name].split() if table.c[name].nullable}
+
+
 def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     """Erase the texts of a user's tokens, tickets, mails, names and suspensions; delete the sessions,
     passkeys, mailed codes and idempotency keys.
@@ -80,11 +86,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     yet is cancelled.
     """
     run = tx.connection.execute
-    run(
-        update(tokens)
-        .where(tokens.c.user_id == user_id)
-        .values(name=TEXT, networks=None, last_used_from=None)
-    )
+    run(update(tokens).where(tokens.c.user_id == user_id).values(name=TEXT, **_null_texts(tokens)))
     own_tickets = _ids(tickets, user_id)
     run(update(tickets).where(tickets.c.id.in_(own_tickets)).values(subject=TEXT, requester_email=TEXT))
     of_tickets = messages.c.ticket_id.in_(own_tickets)
@@ -114,7 +116,7 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(
         update(subdomains)
         .where(subdomains.c.user_id == user_id)
-        .values(suspended_reason=None, records=[], record_count=0)
+        .values(records=[], record_count=0, **_null_texts(subdomains))
     )
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
     is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)

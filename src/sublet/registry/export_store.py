@@ -14,6 +14,7 @@ from sublet.accounts.session_store import passkeys, recoveries, sessions
 from sublet.accounts.store import memberships, organizations, tokens
 from sublet.credits.store import coupon_uses, coupons, ledger_entries
 from sublet.db import Tx
+from sublet.registry.declared_texts import ERASED
 from sublet.subdomains.store import subdomains, terms
 from sublet.subdomains.transfers.store import is_of_user, name_transfers
 from sublet.tickets.store import messages, tickets
@@ -42,7 +43,9 @@ def _columns(table: Table, *names: str, **others: ColumnElement[Any]) -> dict[st
 
 
 def _user_section(table: Table, *names: str) -> Section:
-    return Section(_columns(table, *names), table, (table.c.created_at, table.c.id), table.c.user_id)
+    """Return the section of a table with these columns, and its other texts that are erased with a user."""
+    texts = (each for each in ERASED.get(table.name, "").split() if each not in names)
+    return Section(_columns(table, *names, *texts), table, (table.c.created_at, table.c.id), table.c.user_id)
 
 
 SECTIONS: dict[str, Section] = {
