@@ -46,12 +46,11 @@ def test_a_blank_for_a_dot_is_shown_before_it_is_stored(
 def test_entries_are_checked_without_a_limit_and_nameservers_with_one(browser: ConsoleClient) -> None:
     page = browser.get(PATH)
     valid = {"nameservers": "ns2.provider.example"}
-    asked = browser.submit(page, PATH, check="yes", **valid)
+    asked = browser.submit(page, PATH, **valid)
     assert (asked.status, "The nameservers are not asked now" in asked.text) == (200, False)
-    for action in ({"check": "yes"}, {}):
-        refused = browser.submit(page, PATH, nameservers=GARBAGE, **action)
-        assert (refused.status, "nameservers-error" in refused.response.text) == (422, True)
-        assert "This changes" not in refused.text, "only what is checked is shown as a change"
+    refused = browser.submit(page, PATH, nameservers=GARBAGE)
+    assert (refused.status, "nameservers-error" in refused.response.text) == (422, True)
+    assert "This changes" not in refused.text, "only what is checked is shown as a change"
     shown = browser.submit(page, PATH, **valid)
     assert "This changes" in shown.text
     assert "These entries are well-formed. The nameservers are not asked now." in shown.text
@@ -94,6 +93,20 @@ def test_only_the_shown_entries_are_confirmed(service: RunningService, browser: 
     assert ("This changes" in other.text, service.delegation(FQDN)) == (True, before)
     assert browser.submit(other, PATH, confirm="yes").path == f"/names/{FQDN}"
     assert service.delegation(FQDN) == {f"ns{number}.provider.example" for number in (1, 2, 3)}
+
+
+def test_a_change_that_needs_a_new_sign_in_stays_in_view(
+    service: RunningService, browser: ConsoleClient
+) -> None:
+    shown = browser.submit(browser.get(PATH), PATH, nameservers="ns8.provider.example")
+    service.clock.advance(minutes=11)
+    told = browser.submit(shown, PATH)
+    assert "A change needs a sign-in within the last ten minutes." in told.text
+    refused = browser.submit(told, PATH, confirm="yes")
+    assert (refused.status, "Save the change" in refused.text) == (403, True)
+    service.clock.advance(minutes=-11)
+    assert browser.submit(refused, PATH, confirm="yes").path == f"/names/{FQDN}"
+    assert service.delegation(FQDN) == {"ns8.provider.example"}
 
 
 def test_a_name_that_points_nowhere_asks_where_its_dns_is(

@@ -67,7 +67,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         ("/sessions", "/sessions/{session}/end", {}),
         ("/passkeys", "/passkeys/recovery", {}),
         ("/o/{organization}/members", "/o/{organization}/members/{ben}/role", {"role": "owner"}),
-        ("/names/blog.example.test/nameservers", "", {"nameservers": "ns1.evil.example", "confirm": "yes"}),
+        ("/names/blog.example.test/nameservers", "", {"nameservers": "ns1.evil.example ns2.evil.example"}),
         ("/names/blog.records.test/records", "", {"purpose": "addresses", "addresses": "8.8.4.4"}),
         ("/names/blog.example.test", "/names/blog.example.test/auto-renew", {"enabled": "yes", "max_credits": "9"}),  # noqa: E501
         ("/transfers/{offer}", "/transfers/{offer}/accept", {}),

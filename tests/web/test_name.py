@@ -180,11 +180,9 @@ def test_nameservers_are_checked_before_a_registration(browser: ConsoleClient) -
     assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
     assert checked.form("/register").fields["nameservers"].strip() == "ns1.provider.example"
     change = browser.get(f"{PATH}/nameservers")
-    checked = browser.submit(change, f"{PATH}/nameservers", check="yes")
+    checked = browser.submit(change, f"{PATH}/nameservers")
     assert (checked.status, "These nameservers" in checked.text) == (200, True), checked.text
-    checked = browser.submit(
-        change, f"{PATH}/nameservers", check="yes", ds_records=f"{FQDN}. IN DS 1 13 2 ab"
-    )
+    checked = browser.submit(change, f"{PATH}/nameservers", ds_records=f"{FQDN}. IN DS 1 13 2 ab")
     assert (checked.status, "hexadecimal digits" in checked.text) == (422, True)
 
 

@@ -9,7 +9,7 @@ from sublet.child_zones.api import AutomaticDsShape
 from sublet.child_zones.api import answer_of as automatic_ds_answer
 from sublet.child_zones.automatic_ds import AutomaticDsView
 from sublet.db import Tx
-from sublet.errors import PaymentConfirmationRequired, Refusal, SubdomainNotFound
+from sublet.errors import PaymentConfirmationRequired, Refusal, SignInRequired, SubdomainNotFound
 from sublet.health.api import HealthShape
 from sublet.health.api import answer_of as health_answer
 from sublet.health.due_checks import is_checked
@@ -158,13 +158,6 @@ async def change_nameservers(call: PageCall) -> Response:
     if call.form.is_on("apply"):
         apply_preset(call.form)
         return await _render_nameservers(call, subdomain, etag=etag)
-    if call.form.is_on("check"):
-        note = None
-        try:
-            note = (await check_delegation(call, subdomain.fqdn)).note
-        except Refusal as refusal:
-            call.refusal = refusal
-        return await _render_nameservers(call, subdomain, etag=etag, note=note)
     records, _ = await stored_records(call)
     if not is_confirmed:
         try:
@@ -176,17 +169,22 @@ async def change_nameservers(call: PageCall) -> Response:
         is_plain = checked.note.kind == "good" and not checked.note.warnings
         if not (replaces_nothing and checked.delegation.nameservers and is_plain):
             return await _show_changes(call, subdomain, checked, records, etag)
-    if records:
-        # The tag of the name changes with its records, and no one else can set nameservers before them.
-        etag = ""
-        tag = call.form.get("records_etag", "")
-        await call.api("replace_records", {"records": []}, fqdn=subdomain.fqdn, if_match=tag)
+    title = _NOT_STORED
     members = delegation_members(read_delegation_form(call.form, subdomain.fqdn))
     try:
+        if records:
+            # The tag of the name changes with its records, and no one else can set nameservers before them.
+            etag = ""
+            tag = call.form.get("records_etag", "")
+            await call.api("replace_records", {"records": []}, fqdn=subdomain.fqdn, if_match=tag)
+            title = _ONLY_REMOVED
         done = await call.api("update_nameservers", members, fqdn=subdomain.fqdn, if_match=etag)
+    except SignInRequired as refusal:
+        checked = await check_delegation(call, subdomain.fqdn)
+        call.refusal = refusal
+        return await _show_changes(call, subdomain, checked, records, _etag(subdomain))
     except Refusal as refusal:
         call.refusal = refusal
-        title = _ONLY_REMOVED if records else _NOT_STORED
         return await _render_nameservers(call, subdomain, etag=etag, title=title)
     # The page of the name shows the stored warnings anyway, so the message has only the others.
     stored = (await call.api("timeline", fqdn=subdomain.fqdn)).warnings
