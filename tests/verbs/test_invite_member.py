@@ -134,20 +134,6 @@ def received(registry: Registry, email: str = BEN) -> list[int]:
     return [each.id for each in registry.read(list_received_invitations, email, 10)]
 
 
-def test_a_user_accepts_an_invitation_without_the_code(registry: Registry) -> None:
-    organization_id = share(registry)
-    added = invite(registry, organization_id, role="billing")
-    (seen,) = registry.read(list_received_invitations, BEN, 10)
-    assert (seen.id, seen.organization_id, seen.organization_name) == (added.id, organization_id, "Coop")
-    assert (seen.role, seen.inviter_email) == ("billing", "ann@example.org")
-    done = registry.write(accept_received_invitation, registry.actor("ben"), str(added.id))
-    assert (done.issued, done.membership.role, role_of(registry, organization_id)) == (None, *2 * ["billing"])
-    assert told(registry) == ["ben@example.org has joined as billing."]
-    assert received(registry) == []
-    assert accept(registry, mailed_code(registry, BEN)) is None, "the code is used up"
-    assert registry.doctor() == []
-
-
 def test_a_member_who_accepts_keeps_the_role(registry: Registry) -> None:
     organization_id = share(registry)
     added = invite(registry, organization_id, role="viewer")
