@@ -131,6 +131,15 @@ def test_an_unsupported_method_needs_no_token(
     assert answer.headers["allow"] == allow
 
 
+def test_a_token_without_the_scope_learns_nothing_about_the_body(
+    service: RunningService, ada: Registrant
+) -> None:
+    reader = service.issue_token(ada.email, "account:read")
+    path, rights = "/subdomains/missing.example.test/renew", {"authorization": f"Bearer {reader}"}
+    found = refused(send(service, "POST", path, b"\xff", **rights), 403, "insufficient_scope")
+    assert found["details"] == {"required_scope": "subdomains:write"}
+
+
 def test_all_malformed_parts_of_a_request_are_told_together(service: RunningService, ada: Registrant) -> None:
     rights = {"authorization": f"Bearer {ada.token}", "idempotency_key": "a b", **JSON_HEADERS}
     path = "/subdomains/missing.example.test/renew?x=1"
