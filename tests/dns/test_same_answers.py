@@ -23,6 +23,7 @@ import pytest
 from long.fuzzing.packets import opt_record, query, wire_name
 from sublet.dns.names import ancestors
 from sublet.dns.nameserver import NameServer
+from sublet.dns.records import apex_records
 from sublet.dns.types import Apex, Record, RecordSetInput, ZoneView
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
@@ -217,20 +218,7 @@ async def compare(
 
 def zone_text(apex: Apex, records: Sequence[Record]) -> str:
     """Return a zone as a file (RFC 1035, section 5)."""
-    numbers = (
-        apex.serial,
-        apex.refresh_seconds,
-        apex.retry_seconds,
-        apex.expire_seconds,
-        apex.negative_ttl_seconds,
-    )
-    soa = f"{apex.soa_mname}. {apex.soa_rname}. {' '.join(map(str, numbers))}"
-    whole = [
-        Record(apex.zone, "SOA", apex.ttl_seconds, soa),
-        *(Record(apex.zone, "NS", apex.ttl_seconds, f"{host}.") for host in apex.nameservers),
-        *apex.addresses,
-        *records,
-    ]
+    whole = [*apex_records(apex), *apex.addresses, *records]
     return "".join(f"{each.owner}. {each.ttl_seconds} IN {each.type} {each.rdata}\n" for each in whole)
 
 

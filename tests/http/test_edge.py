@@ -74,11 +74,6 @@ def test_unknown_paths_need_no_token(service: RunningService, path: str) -> None
     refused(send(service, "GET", path), 404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["//me", "/me%0A", "/me%00", "/subdomains//renew", "/subdomains/a%0A"])
-def test_a_path_that_no_resource_can_have_is_malformed(service: RunningService, path: str) -> None:
-    refused(send(service, "GET", path), 400, "invalid_request")
-
-
 @pytest.mark.parametrize("path", ["/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])
 def test_paths_outside_the_base_answer_in_the_envelope_too(service: RunningService, path: str) -> None:
     root = service.base_url.removesuffix("/api/v1")

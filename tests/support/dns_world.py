@@ -8,7 +8,7 @@ has faults that no maintained server has.
 import base64
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,9 @@ import dns.rdatatype
 import dns.zone
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from sublet.dns.records import delegation_records
 from sublet.dns.types import DsRecord
+from sublet.health.model import Target
 from support.dns_program import dns_program
 from support.fault_proxy import FaultProxy, fault_proxies_running
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
@@ -175,6 +177,44 @@ class World:
                 ]
             )
         )
+
+
+def ds_text(record: DsRecord) -> str:
+    """Return the data of a DS record."""
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+
+
+def delegation_lines(targets: Iterable[Target]) -> list[str]:
+    """Return the records of delegations in the zone above."""
+    return [
+        f"{record.owner}. {record.type} {record.rdata}"
+        for each in targets
+        for record in delegation_records(each.fqdn, each.delegation, 300)
+    ]
+
+
+def root_and_test(
+    address: str,
+    records: Sequence[str],
+    root_key: ZoneKey,
+    *,
+    root_addresses: Sequence[str] = (ROOT_ADDRESS,),
+    signed_until: float = 30 * DAY,
+) -> tuple[Server, Server]:
+    """Return a signed root server, and at `address` one of the signed zone `test` with these records."""
+    key = ZoneKey.new()
+    root = (
+        "@ NS root",
+        *(f"root {'AAAA' if ':' in each else 'A'} {each}" for each in root_addresses),
+        "test NS ns.test",
+        f"ns.test A {address}",
+        f"test DS {ds_text(key.ds('test'))}",
+    )
+    test = ("@ NS ns", f"ns A {address}", *records)
+    return (
+        Server("knot", tuple(root_addresses), (Zone(".", root, root_key, signed_until=signed_until),)),
+        Server("knot", (address,), (Zone("test", test, key, signed_until=signed_until),)),
+    )
 
 
 @contextmanager
