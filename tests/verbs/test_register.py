@@ -193,6 +193,14 @@ def test_all_invalid_fields_are_reported_together(registry: Registry) -> None:
         assert [each.field for each in caught[0].errors] == fields
 
 
+def test_two_platform_domains_of_one_request_are_refused(registry: Registry) -> None:
+    registry.add_domain("other.test")
+    command = Register(platform_domain_id=registry.domains["other.test"], domain="example.test", label="shop")
+    with registry.refuses(ValidationFailed) as caught:
+        ask(registry, command)
+    assert [each.code for each in caught[0].errors] == ["fqdn_mismatch"]
+
+
 def test_a_restricted_platform_domain_is_found_with_a_grant_only(registry: Registry) -> None:
     edit(registry, restricted=True)
     with registry.refuses(PlatformDomainNotFound) as restricted:

@@ -1,10 +1,11 @@
 """Renaming an organization; on both databases."""
 
 from sublet.accounts.membership_store import find_account
-from sublet.errors import NotFound, ValidationFailed
+from sublet.errors import NotFound, OrganizationNotFound, ValidationFailed
 from sublet.organizations.organization import rename_as_operator, rename_organization
+from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
-from support.shared_names import share
+from support.shared_names import share, working_for
 
 
 def test_the_name_changes_and_the_slug_stays(registry: Registry) -> None:
@@ -26,3 +27,12 @@ def test_refusals(registry: Registry) -> None:
     organization_id = share(registry)
     registry.refused(ValidationFailed, rename_organization, registry.actor(), str(organization_id), None)
     registry.refused(NotFound, rename_as_operator, OPERATOR, "nothing", "Name")
+
+
+def test_a_token_finds_no_organization_beyond_its_restrictions(registry: Registry) -> None:
+    organization_id = share(registry)
+    shared = working_for(registry, organization_id)
+    restricted = acting(issue(registry, names=["shop.example.test"]))
+    for actor, identifier in ((shared, registry.organizations["ann"]), (restricted, organization_id)):
+        registry.refused(OrganizationNotFound, rename_organization, actor, str(identifier), "Mine")
+    assert registry.write(rename_organization, shared, str(organization_id), "Ours").name == "Ours"

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from sublet.credits.model import Payable
-from sublet.errors import FreeQuotaExceeded, PaymentConfirmationRequired, SubdomainNotFound
+from sublet.errors import Conflict, FreeQuotaExceeded, PaymentConfirmationRequired, SubdomainNotFound
 from sublet.subdomains.delete import delete
 from sublet.subdomains.restore import operator_restore, restore
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
@@ -12,6 +12,12 @@ SHOP = "shop.example.test"
 
 
 PAID = Payable(confirm=True)
+
+
+def test_a_live_name_can_t_be_restored(registry: Registry) -> None:
+    registry.register(SHOP)
+    caught = registry.refused(Conflict, restore, registry.actor(), SHOP, Payable(), free_quota=0)
+    assert caught.details == {"status": "inactive"}
 
 
 def test_a_free_name_beyond_the_quota_is_not_restored(registry: Registry) -> None:
