@@ -109,15 +109,6 @@ def test_a_seed_draws_the_same_mutants_evenly_by_group() -> None:
         compile(source[: each.start] + each.text.encode() + source[each.end :], each.file, "exec")
 
 
-def test_a_mutant_is_the_same_after_lines_have_moved(tree: Path) -> None:
-    before = {each.key: each.line for each in mutants_of(tree)}
-    path = tree / "src/sublet/rule.py"
-    path.write_text(path.read_text(encoding="utf-8").replace("log =", "\n\nlog ="), encoding="utf-8")
-    assert {each.key: each.line for each in mutants_of(tree)} == {
-        key: line + 2 for key, line in before.items()
-    }
-
-
 @pytest.mark.whole
 def test_what_an_earlier_run_found_is_repeated_where_the_code_is_the_same(tree: Path) -> None:
     every = list(mutants_of(tree))

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from grown_registry import grow
+from psycopg import sql
 from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
@@ -27,7 +29,8 @@ from sublet.db import Tx, open_database, sqlite_engine
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.primaries.publisher_transactions import begin_publication
-from sublet.registry.copy_store import NOT_COPIED, list_copied
+from sublet.registry import copy_store
+from sublet.registry.copy_store import NOT_COPIED, TableDigest, copy_tables, list_copied
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.model import Register
@@ -292,6 +295,23 @@ def test_a_value_that_postgresql_can_not_store_is_refused(
         assert "users" in told
         assert "Nothing was copied" in told
         assert dump(url) == {}
+
+
+@pytest.mark.slow
+def test_the_timeouts_of_a_database_do_not_end_a_long_copy(
+    source: str, postgresql_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy_slowly(reading: Tx, writing: Tx) -> list[TableDigest]:
+        time.sleep(0.5)
+        return copy_tables(reading, writing)
+
+    monkeypatch.setattr(copy_store, "copy_tables", copy_slowly)
+    with fresh_database(postgresql_server) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            name = sql.Identifier(connection.info.dbname)
+            for setting in ("idle_in_transaction_session_timeout", "statement_timeout"):
+                connection.execute(sql.SQL("ALTER DATABASE {} SET {} = 200").format(name, sql.SQL(setting)))
+        assert copy(source, url)["tables"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from long.fuzzing.packets import opt_record, query
 from support.in_memory_zone import RECORDS, reader_of, serving
 
 QR, AA, TC, RD, RA, Z, AD, CD = 0x8000, 0x0400, 0x0200, 0x0100, 0x0080, 0x0040, 0x0020, 0x0010
@@ -35,14 +36,11 @@ def message(
     *records: bytes, flags: int = 0, name: bytes = APEX, rdtype: int = SOA, rdclass: int = IN
 ) -> bytes:
     """Return a message with one question, and these records in its additional section."""
-    question = name + struct.pack("!2H", rdtype, rdclass)
-    return struct.pack("!6H", ID, flags, 1, 0, 0, len(records)) + question + b"".join(records)
+    return struct.pack("!2H", ID, flags) + query(name, rdtype, rdclass, records=records)[4:]
 
 
 def opt(*options: bytes, payload: int = 1232, version: int = 0, flags: int = 0) -> bytes:
-    """Return an OPT record (RFC 6891, section 6.1.2)."""
-    data = b"".join(options)
-    return b"\0" + struct.pack("!HHBBHH", 41, payload, 0, version, flags, len(data)) + data
+    return opt_record(payload, version=version, flags=flags, options=b"".join(options))
 
 
 def option(code: int, data: bytes = b"") -> bytes:
@@ -251,6 +249,10 @@ MALFORMED = {
 def test_malformed_messages_are_formerr(port: int, wire: bytes, over_tcp: bool) -> None:
     reply = exchange(port, wire, over_tcp=over_tcp)
     assert (reply.id, reply.flags, reply.counts) == (ID, QR | FORMERR, (0, 0, 0, 0))
+
+
+def test_a_datagram_longer_than_any_query_is_formerr(port: int) -> None:
+    assert exchange(port, message() + bytes(4097)).flags == QR | FORMERR
 
 
 @pytest.mark.parametrize("section", [1, 2, 3])

@@ -1,4 +1,7 @@
-"""The built-in name server, queried by dig, kdig and unbound, and by clients that send malformed messages."""
+"""The built-in name server, queried by dig, kdig and unbound, and by clients that misuse connections.
+
+Malformed messages: test_compliance.py, and those of `make fuzz` in tests/long/fuzzing/test_fuzzing.py.
+"""
 
 import asyncio
 import socket
@@ -8,13 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-import dns.flags
 import dns.message
 import dns.rcode
 import dns.rdatatype
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from sublet.dns import nameserver, tcp_server
 from sublet.dns.nameserver import NameServer
@@ -251,48 +251,11 @@ def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "TimeoutError" in capsys.readouterr().out
 
 
-# Malformed and hostile input
-
-
-def exchange(port: int, wire: bytes, wait_seconds: float = 60) -> bytes | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.settimeout(wait_seconds)
-        asker.sendto(wire, ("127.0.0.1", port))
-        try:
-            return asker.recv(65535)
-        except TimeoutError:
-            return None
+# TCP
 
 
 def query_wire(name: str = ZONE, rdtype: str = "SOA") -> bytes:
     return dns.message.make_query(name, rdtype, id=4711).to_wire()
-
-
-@settings(max_examples=300, deadline=None)
-@given(wire=st.binary(max_size=600))
-@example(wire=bytes(5000))  # longer than any query
-def test_random_bytes(wire: bytes) -> None:
-    check_reply(wire, asyncio.run(_reply(wire)))
-
-
-async def _reply(wire: bytes) -> bytes | None:
-    (reply,) = await NameServer(reader_of(RECORDS))._reply([wire], over_tcp=False)
-    return reply
-
-
-def check_reply(wire: bytes, reply: bytes | None) -> None:
-    if len(wire) < 12 or wire[2] & 0x80:
-        assert reply is None
-        return
-    assert reply is not None
-    assert len(reply) <= 1232
-    message = dns.message.from_wire(reply, keyring=False)
-    assert message.id == int.from_bytes(wire[:2], "big")
-    assert message.flags & dns.flags.QR
-    assert message.rcode() != dns.rcode.SERVFAIL
-
-
-# TCP
 
 
 def receive(connection: socket.socket) -> dns.message.Message:

@@ -9,7 +9,8 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,14 +23,16 @@ import pytest
 from long.fuzzing.packets import opt_record, query, wire_name
 from sublet.dns.names import ancestors
 from sublet.dns.nameserver import NameServer
-from sublet.dns.types import Record, RecordSetInput, ZoneView
+from sublet.dns.records import apex_records
+from sublet.dns.types import Apex, Record, RecordSetInput, ZoneView
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.view_zone import export_zone, view_zones
+from support.dns_world import Server, Zone, servers_running
 from support.in_memory_zone import DS_TEXT
-from support.plain_name_servers import plain_name_servers
 from support.registry import Registry
 from support.repetitions import share
+from support.serve_process import free_address
 
 QUERY_COUNT, TOGETHER = share(1000, whole=5000), 50
 ZONE = "example.test"
@@ -213,6 +216,24 @@ async def compare(
         await server.close()
 
 
+def zone_text(apex: Apex, records: Sequence[Record]) -> str:
+    """Return a zone as a file (RFC 1035, section 5)."""
+    whole = [*apex_records(apex), *apex.addresses, *records]
+    return "".join(f"{each.owner}. {each.ttl_seconds} IN {each.type} {each.rdata}\n" for each in whole)
+
+
+@contextmanager
+def others_running(
+    folder: Path, apex: Apex, records: Sequence[Record]
+) -> Iterator[dict[str, tuple[str, int]]]:
+    """Run Knot, NSD and BIND with an unsigned zone, and yield their addresses by name."""
+    zone = Zone(apex.zone, (), file=zone_text(apex, records))
+    addresses = {name: free_address() for name in ("Knot", "NSD", "BIND")}
+    servers = [Server(name.lower(), (host,), (zone,), port=port) for name, (host, port) in addresses.items()]
+    with servers_running(folder, servers):
+        yield addresses
+
+
 def chosen_seed() -> int:
     """Return the seed of the queries. TESTS_SEED draws others."""
     seed = int(os.environ.get("TESTS_SEED", "26"))
@@ -226,7 +247,7 @@ def test_random_queries_are_answered_like_knot_nsd_and_bind(registry: Registry, 
     seed = chosen_seed()
     registry.write(zone_store.insert_records, registry.domains[ZONE], RECORDS)
     apex = registry.read(view_zones, [ZONE], (ADDRESS,))[ZONE].apex
-    with plain_name_servers(tmp_path / "others", apex, RECORDS) as others:
+    with others_running(tmp_path / "others", apex, RECORDS) as others:
         different, codes = registry.run(compare(registry, others, seed, RECORDS, QUERY_COUNT))
     assert different == []
     assert codes.keys() == {dns.rcode.NOERROR, dns.rcode.NXDOMAIN, dns.rcode.REFUSED}
@@ -281,7 +302,7 @@ def test_random_queries_about_records_are_answered_alike(registry: Registry, tmp
     exported = registry.read(lambda tx: list(export_zone(tx, platform_domain, (ADDRESS,))))
     apex = registry.read(view_zones, [zone], (ADDRESS,))[zone].apex
     records = [each for each in exported if each.owner != zone and each not in apex.addresses]
-    with plain_name_servers(tmp_path / "others", apex, records) as others:
+    with others_running(tmp_path / "others", apex, records) as others:
         different, codes = registry.run(compare(registry, others, seed, records, count))
     assert different == []
     assert min(codes[each] for each in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)) > 50

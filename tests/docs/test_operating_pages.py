@@ -1,4 +1,4 @@
-"""Every `sublet` command on a page on operating exists, with its options."""
+"""Every `sublet` command on a page on operating exists, with its options; limits are those of the code."""
 
 import re
 import shlex
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet.health.query_limits import ADDRESSES_MAX, CHECK_SECONDS, EXTRA_QUERIES_MAX, QUERIES_MAX
 from support.deploy_files import DEPLOY, parse_command
 
 OPERATING = DEPLOY.parent / "docs" / "operating"
@@ -43,3 +44,12 @@ def test_every_command_of_a_page_exists(page: Path) -> None:
             # A sentence may name a command without its arguments. (typer's class of that name is not public.)
             if type(error).__name__ != "MissingParameter":
                 raise AssertionError(f"{line}: {error!r}") from error
+
+
+def test_the_page_on_health_tells_the_limits_of_a_check() -> None:
+    page = " ".join((OPERATING / "health.md").read_text(encoding="utf-8").split())
+    assert (
+        f"A check has at most {QUERIES_MAX} queries, about eight for each address, {ADDRESSES_MAX} addresses "
+        f"and {CHECK_SECONDS:.0f} seconds."
+    ) in page
+    assert f"add at most {EXTRA_QUERIES_MAX} queries over TCP within the same time" in page

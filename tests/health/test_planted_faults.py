@@ -15,7 +15,7 @@ from sublet.health.findings import CODES, report
 from sublet.health.model import IMPAIRED, Report
 from sublet.health.observe import observe
 from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
-from support.dns_world import ROOT_ADDRESS, unbound_running, world_running
+from support.dns_world import ROOT_ADDRESS, ds_text, unbound_running, world_running
 from support.network_namespace import runs_outside
 from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
 from support.running_service import Registrant, RunningService, running_service
@@ -92,10 +92,7 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
             return {
                 "fqdn": cases[label].fqdn,
                 "nameservers": list(delegation.nameservers),
-                "ds_records": [
-                    f"{each.key_tag} {each.algorithm} {each.digest_type} {each.digest}"
-                    for each in delegation.ds_records
-                ],
+                "ds_records": list(map(ds_text, delegation.ds_records)),
             }
 
         checked = service.call(ada, "POST", "/delegation-checks", body("alllame")).json()["check"]

@@ -1,10 +1,10 @@
-"""The order of checks, the envelope of every answer and repeated requests, over a socket to the whole
-service.
+"""Paths, methods, the parts of requests and the envelope of every answer, over a socket to the whole service.
+
+The order of checks, and what a repeated request gets: tests/contract/test_choices_requests.py.
 """
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 @pytest.fixture(scope="module")
 def ada(service: RunningService) -> Registrant:
     return service.add_user("ada@example.org")
-
-
-@pytest.fixture(scope="module")
-def reader(service: RunningService, ada: Registrant) -> str:
-    return service.issue_token(ada.email, "account:read")
 
 
 def send(
@@ -77,11 +72,6 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 )
 def test_unknown_paths_need_no_token(service: RunningService, path: str) -> None:
     refused(send(service, "GET", path), 404, "not_found")
-
-
-@pytest.mark.parametrize("path", ["//me", "/me%0A", "/me%00", "/subdomains//renew", "/subdomains/a%0A"])
-def test_a_path_that_no_resource_can_have_is_malformed(service: RunningService, path: str) -> None:
-    refused(send(service, "GET", path), 400, "invalid_request")
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])
@@ -136,35 +126,27 @@ def test_an_unsupported_method_needs_no_token(
     assert answer.headers["allow"] == allow
 
 
-def test_the_checks_come_in_order(service: RunningService, ada: Registrant, reader: str) -> None:
-    """Each request has everything wrong from one check on; the first one wrong is what is told."""
-    everything: dict[str, Any] = {
-        "content": b"\xff" * 70_000,
-        "content_type": "text/plain",
-        "idempotency_key": "a b",
-    }
-    path, query = "/subdomains/missing.example.test/renew", "?x=1"
-    refused(send(service, "POST", "/nowhere", **everything), 404, "not_found")
-    refused(send(service, "PUT", path + query, **everything), 405, "method_not_allowed")
-    refused(send(service, "POST", path + query, **everything), 401, "token_missing")
-    rights = {"authorization": f"Bearer {reader}"}
-    scope = refused(send(service, "POST", path + query, **everything, **rights), 403, "insufficient_scope")
-    assert scope["details"] == {"required_scope": "subdomains:write"}
-    rights = {"authorization": f"Bearer {ada.token}"}
-    refused(send(service, "POST", path + query, **everything, **rights), 415, "unsupported_media_type")
-    everything["content_type"] = "application/json"
-    refused(send(service, "POST", path + query, **everything, **rights), 413, "payload_too_large")
-    everything["content"] = b"\xff"
-    refused(send(service, "POST", path + query, **everything, **rights), 400, "invalid_json")
-    everything["content"] = b'{"a": 1, "confirm": 1, "confirm": true}'
-    malformed = refused(send(service, "POST", path + query, **everything, **rights), 400, "invalid_request")
+def test_a_token_without_the_scope_learns_nothing_about_the_body(
+    service: RunningService, ada: Registrant
+) -> None:
+    reader = service.issue_token(ada.email, "account:read")
+    path, rights = "/subdomains/missing.example.test/renew", {"authorization": f"Bearer {reader}"}
+    found = refused(send(service, "POST", path, b"\xff", **rights), 403, "insufficient_scope")
+    assert found["details"] == {"required_scope": "subdomains:write"}
+
+
+def test_all_malformed_parts_of_a_request_are_told_together(service: RunningService, ada: Registrant) -> None:
+    rights = {"authorization": f"Bearer {ada.token}", "idempotency_key": "a b", **JSON_HEADERS}
+    path = "/subdomains/missing.example.test/renew?x=1"
+    refused(send(service, "POST", path, b"\xff", **rights), 400, "invalid_json")
+    body = b'{"a": 1, "confirm": 1, "confirm": true}'
+    malformed = refused(send(service, "POST", path, body, **rights), 400, "invalid_request")
     assert {(each["field"], each["code"]) for each in malformed["errors"]} == {
         ("a", "unknown_field"),
         ("confirm", "duplicate_field"),
         ("x", "unknown_field"),
         ("Idempotency-Key", "value_invalid"),
     }
-    refused(send(service, "POST", path, b"{}", **JSON_HEADERS, **rights), 404, "subdomain_not_found")
 
 
 JSON_HEADERS = {"content_type": "application/json"}
@@ -270,19 +252,6 @@ def key_of(name: str) -> dict[str, str]:
     return {"idempotency_key": name}
 
 
-def test_a_repeated_request_takes_effect_once_and_gets_the_same_answer(
-    service: RunningService, ada: Registrant
-) -> None:
-    body = {"fqdn": "once.example.test"}
-    first, second = (service.call(ada, "POST", "/subdomains", body, **key_of("once")) for _ in range(2))
-    assert (first.status_code, second.status_code) == (201, 201)
-    assert "idempotent-replayed" not in first.headers
-    assert second.headers["idempotent-replayed"] == "true"
-    assert first.json()["subdomain"]["id"] == second.json()["subdomain"]["id"]
-    without = service.call(ada, "POST", "/subdomains", body)
-    assert refused(without, 409, "subdomain_unavailable")["details"]["owned"] is True
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -309,23 +278,6 @@ def test_a_key_can_be_used_again_after_a_refusal(service: RunningService, ada: R
     )
     answer = service.call(ada, "POST", "/support/tickets", {"subject": "a", "message": "b"}, **key_of("free"))
     assert answer.status_code == 201
-
-
-def test_concurrent_equal_requests_take_effect_once(service: RunningService, ada: Registrant) -> None:
-    def ask(_: int) -> httpx.Response:
-        return service.call(
-            ada, "POST", "/support/tickets", {"subject": "at once", "message": "b"}, **key_of("at-once")
-        )
-
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(ask, range(16)))
-    assert {answer.status_code for answer in answers} <= {201, 409}
-    assert {answer.json()["error"] for answer in answers if answer.status_code == 409} <= {
-        "idempotency_in_progress"
-    }
-    assert len({answer.json()["ticket"]["id"] for answer in answers if answer.status_code == 201}) == 1
-    tickets = service.call(ada, "GET", "/support/tickets?limit=500").json()["tickets"]
-    assert [ticket["subject"] for ticket in tickets].count("at once") == 1
 
 
 # Rate limits

@@ -26,7 +26,18 @@ from sublet.primaries.answer_check import AnswerCheck, AnswerWatch
 from sublet.primaries.zone_answers import ANSWER_CAUSES
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE
 from sublet.subdomains.delete import delete
-from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey, unbound_running, world_running
+from support.dns_world import (
+    DAY,
+    ROOT_ADDRESS,
+    Server,
+    World,
+    Zone,
+    ZoneKey,
+    ds_text,
+    root_and_test,
+    unbound_running,
+    world_running,
+)
 from support.network_namespace import runs_outside
 from support.registry import Registry, open_registry, prepare
 from support.running_service import running_service
@@ -76,12 +87,7 @@ class Case:
         """Return the parent's records of the zone."""
         key = self.ds or self.key
         lines = [f"{self.label} NS {host}." for host in self.parent_hosts]
-        return lines + ([f"{self.label} DS {_ds(key, self.domain)}"] if key and self.has_ds else [])
-
-
-def _ds(key: ZoneKey, zone: str) -> str:
-    ds = key.ds(zone)
-    return f"{ds.key_tag} {ds.algorithm} {ds.digest_type} {ds.digest}"
+        return lines + ([f"{self.label} DS {ds_text(key.ds(self.domain))}"] if key and self.has_ds else [])
 
 
 def _case(label: str, *causes: str, **options: Any) -> Case:
@@ -113,17 +119,13 @@ OF_ONE_SERVER = {"expiredcopy", "unsignedcopy"}
 
 
 def _world(root_key: ZoneKey) -> World:
-    tld_key = ZoneKey.new()
     addresses = zip(HOSTS, (PRIMARY, SECONDARY), strict=True)
     hosts = [f"{host}. A {address}" for host, address in addresses]
-    tld = ("@ NS ns", f"ns A {TLD}", *hosts, *(line for each in CASES for line in each.delegation()))
-    root: tuple[str, ...] = ("@ NS root", f"root A {ROOT_ADDRESS}", "test NS ns.test", f"ns.test A {TLD}")
-    root += (f"test DS {_ds(tld_key, 'test')}",)
+    tld = (*hosts, *(line for each in CASES for line in each.delegation()))
     firsts = tuple(each.served(tuple(name for name in NAMES if name != each.trashed)) for each in CASES)
     copies = tuple(each.served(each.names_of_copy, **each.copy) for each in CASES)
     servers = (
-        Server("knot", (ROOT_ADDRESS,), (Zone(".", root, root_key),)),
-        Server("knot", (TLD,), (Zone("test", tld, tld_key),)),
+        *root_and_test(TLD, tld, root_key),
         Server("knot", (PRIMARY,), firsts),
         Server("nsd", (SECONDARY,), copies),
     )

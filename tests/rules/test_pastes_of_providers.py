@@ -382,10 +382,6 @@ def test_ds_records(paste: str) -> None:
     assert (errors, len(delegation.ds_records) > 0) == ((), True)
 
 
-def test_there_are_sixty_pastes() -> None:
-    assert len(NAMESERVERS) + len(DS_RECORDS) >= 60
-
-
 def test_ignored_lines_are_named_once() -> None:
     text, _ = NAMESERVERS["bind-zone"]
     assert [line.split()[0] for line in parse_pasted_nameservers(text, FQDN).ignored] == [

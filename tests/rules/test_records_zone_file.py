@@ -1,3 +1,6 @@
+from dataclasses import replace
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +13,9 @@ from sublet.subdomains.records.zone_file import (
     format_zone_file,
     parse_zone_file,
 )
-from support.record_sets import record_sets
+from support.random_records import NAME, random_records
 from support.rule_domains import rule_domain
 
-NAME = "blog.example.test"
 DOMAIN = rule_domain(record_sets_max=500, record_octets_max=65_535)
 
 
@@ -42,8 +44,17 @@ def test_records_become_a_readable_zone_file() -> None:
     assert format_zone_file(NAME, ()) == "$ORIGIN blog.example.test.\n$TTL 300\n"
 
 
-@given(record_sets(NAME))
-def test_what_is_written_is_read_again(entries: list[RecordSetInput]) -> None:
+@given(
+    st.randoms(use_true_random=False),
+    st.none() | st.integers(60, 86_400),
+    st.binary(min_size=1, max_size=255),
+)
+def test_what_is_written_is_read_again(random: Random, ttl_seconds: int | None, octets: bytes) -> None:
+    text = '"' + "".join(f"\\{octet:03d}" for octet in octets) + '"'
+    entries = [
+        RecordSetInput("octets", "TXT", (text,), ttl_seconds),
+        *(replace(each, ttl_seconds=ttl_seconds) for each in random_records(random)),
+    ]
     sets, errors = check_records(NAME, entries, DOMAIN)
     if not errors:
         found, written = read(format_zone_file(NAME, sets))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sublet.dns.types import DsRecord
-from support.dns_world import DAY, Server, World, Zone, ZoneKey
+from support.dns_world import DAY, Server, World, Zone, ZoneKey, ds_text
 from support.faulty_name_server import FaultyNameServer
 
 PARENT = "example.test"
@@ -47,7 +47,7 @@ def _ds(label: str, key: str) -> DsRecord:
 
 def _cds(label: str, *keys: str) -> tuple[str, ...]:
     made = [_ds(label, each) for each in keys]
-    return tuple(f"@ CDS {each.key_tag} {each.algorithm} {each.digest_type} {each.digest}" for each in made)
+    return tuple(f"@ CDS {ds_text(each)}" for each in made)
 
 
 def _zone(label: str, hosts: Sequence[str], *records: str, key: str = "old", **changes: object) -> Zone:

@@ -1,23 +1,22 @@
 """A small Internet of real name servers in the network of a test, whose zones, keys and faults are data.
 
-All servers listen on port 53 at addresses that look public (`network_namespace`). Zones are signed here, so
-that signatures can be wrong or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer` has faults
-that no maintained server has.
+All servers of a world listen on port 53 at addresses that look public (`network_namespace`). Zones are signed
+here, so that signatures can be wrong or old. Knot, BIND, NSD and PowerDNS serve them. A `FaultyNameServer`
+has faults that no maintained server has.
 """
 
 import base64
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dns.dnssec
 import dns.dnssectypes
-import dns.exception
 import dns.flags
 import dns.message
 import dns.name
@@ -26,13 +25,13 @@ import dns.rdatatype
 import dns.zone
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from sublet.dns.records import delegation_records
 from sublet.dns.types import DsRecord
+from sublet.health.model import Target
+from support.dns_program import dns_program
 from support.fault_proxy import FaultProxy, fault_proxies_running
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.name_server_programs import run_tool
-from support.name_servers import READY_SECONDS
-from support.programs import find_program
-from support.serve_process import wait_until
 
 DAY = 86_400
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
@@ -70,7 +69,8 @@ class Zone:
 
     `signed_from` and `signed_until` are seconds from now. The records of the types `fresh` are signed until
     30 days from now nevertheless. `nsec3` proves absence by NSEC3 instead of NSEC records. `published` are
-    more DNSKEYs of the zone. `mutilated` is a text of a record and its replacement after signing.
+    more DNSKEYs of the zone. `mutilated` is a text of a record and its replacement after signing. `file` is
+    the whole zone file, instead of `records`.
     """
 
     name: str
@@ -83,9 +83,12 @@ class Zone:
     nsec3: bool = False
     published: tuple[ZoneKey, ...] = ()
     mutilated: tuple[str, str] | None = None
+    file: str = ""
 
     def text(self) -> str:
         """Return the zone file."""
+        if self.file:
+            return self.file
         lines = [
             f"$ORIGIN {self.name.rstrip('.')}.",
             "$TTL 300",
@@ -148,6 +151,7 @@ class Server:
     addresses: tuple[str, ...]
     zones: tuple[Zone, ...]
     recursion: bool = False
+    port: int = 53
 
 
 @dataclass(frozen=True)
@@ -175,62 +179,81 @@ class World:
         )
 
 
+def ds_text(record: DsRecord) -> str:
+    """Return the data of a DS record."""
+    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+
+
+def delegation_lines(targets: Iterable[Target]) -> list[str]:
+    """Return the records of delegations in the zone above."""
+    return [
+        f"{record.owner}. {record.type} {record.rdata}"
+        for each in targets
+        for record in delegation_records(each.fqdn, each.delegation, 300)
+    ]
+
+
+def root_and_test(
+    address: str,
+    records: Sequence[str],
+    root_key: ZoneKey,
+    *,
+    root_addresses: Sequence[str] = (ROOT_ADDRESS,),
+    signed_until: float = 30 * DAY,
+) -> tuple[Server, Server]:
+    """Return a signed root server, and at `address` one of the signed zone `test` with these records."""
+    key = ZoneKey.new()
+    root = (
+        "@ NS root",
+        *(f"root {'AAAA' if ':' in each else 'A'} {each}" for each in root_addresses),
+        "test NS ns.test",
+        f"ns.test A {address}",
+        f"test DS {ds_text(key.ds('test'))}",
+    )
+    test = ("@ NS ns", f"ns A {address}", *records)
+    return (
+        Server("knot", tuple(root_addresses), (Zone(".", root, root_key, signed_until=signed_until),)),
+        Server("knot", (address,), (Zone("test", test, key, signed_until=signed_until),)),
+    )
+
+
 @contextmanager
 def world_running(folder: Path, world: World) -> Iterator[None]:
     """Run all servers of a world, and stop them at the end."""
-    with ExitStack() as stack:
-        started = [
-            stack.enter_context(_running(folder / str(n), each)) for n, each in enumerate(world.servers)
-        ]
+    with servers_running(folder, world.servers), ExitStack() as stack:
         stack.enter_context(faulty_servers_running(world.faulty_servers))
         stack.enter_context(fault_proxies_running(world.proxies))
-        for process, server, log in started:
-            _wait_for(process, server, log)
         yield
 
 
 @contextmanager
-def _running(folder: Path, server: Server) -> Iterator[tuple["subprocess.Popen[bytes]", Server, Path]]:
-    folder.mkdir(parents=True)
-    for zone in server.zones:
-        (folder / _file(zone)).write_text(zone.text(), encoding="utf-8")
-    words = {"knot": _knot, "bind": _bind, "nsd": _nsd, "powerdns": _powerdns}[server.kind](folder, server)
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [find_program(words[0]), *words[1:]], stdout=output, stderr=output, cwd=folder
-        )
-    try:
-        yield process, server, log
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(60)
+def servers_running(folder: Path, servers: Sequence[Server]) -> Iterator[None]:
+    """Run real servers until they answer for their zones, and stop them at the end."""
+    with ExitStack() as stack:
+        started = []
+        for number, server in enumerate(servers):
+            own = folder / str(number)
+            own.mkdir(parents=True)
+            for zone in server.zones:
+                (own / _file(zone)).write_text(zone.text(), encoding="utf-8")
+            started.append(stack.enter_context(dns_program(own, _CONFIGURE[server.kind](own, server))))
+        for program, server in zip(started, servers, strict=True):
+            program.wait_for(partial(_answers, server))
+        yield
+
+
+def _answers(server: Server) -> bool:
+    question = server.zones[0].name if server.zones else "."
+    reply = dns.query.udp(dns.message.make_query(question, "SOA"), server.addresses[0], 1, server.port)
+    return not server.zones or bool(reply.flags & dns.flags.AA)
 
 
 def _file(zone: Zone) -> str:
     return f"{zone.name.rstrip('.') or 'root'}.zone"
 
 
-def _wait_for(process: "subprocess.Popen[bytes]", server: Server, log: Path) -> None:
-    question = server.zones[0].name if server.zones else "."
-
-    def is_ready() -> bool:
-        assert process.poll() is None, log.read_text(errors="replace")[-4000:]
-        try:
-            reply = dns.query.udp(dns.message.make_query(question, "SOA"), server.addresses[0], 1)
-        except (dns.exception.DNSException, OSError):
-            return False
-        return not server.zones or bool(reply.flags & dns.flags.AA)
-
-    wait_until(is_ready, READY_SECONDS)
-
-
 def _knot(folder: Path, server: Server) -> list[str]:
-    listens = ", ".join(f"{each}@53" for each in server.addresses)
+    listens = ", ".join(f"{each}@{server.port}" for each in server.addresses)
     lines = [
         "server:",
         f"  listen: [ {listens} ]",
@@ -261,7 +284,8 @@ def _bind(folder: Path, server: Server) -> list[str]:
     recursion = "recursion yes; allow-recursion { any; };" if server.recursion else "recursion no;"
     lines = [
         "options {",
-        f'  directory "{folder}"; listen-on {{{four or " none;"} }}; listen-on-v6 {{{six or " none;"} }};',
+        f'  directory "{folder}"; port {server.port};',
+        f"  listen-on {{{four or ' none;'} }}; listen-on-v6 {{{six or ' none;'} }};",
         f"  {recursion} dnssec-validation no; notify no; pid-file none; session-keyfile none;",
         "};",
         "controls { };",
@@ -278,7 +302,7 @@ def _bind(folder: Path, server: Server) -> list[str]:
 
 
 def _nsd(folder: Path, server: Server) -> list[str]:
-    lines = ["server:", *(f"  ip-address: {each}@53" for each in server.addresses)]
+    lines = ["server:", *(f"  ip-address: {each}@{server.port}" for each in server.addresses)]
     lines += [
         "  server-count: 1",
         '  username: ""',
@@ -306,7 +330,7 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
         "gsqlite3-dnssec=yes",
         "gsqlite3-pragma-synchronous=0",
         f"local-address={','.join(server.addresses)}",
-        "local-port=53",
+        f"local-port={server.port}",
         f"socket-dir={folder}",
         "disable-syslog=yes",
         "cache-ttl=0",
@@ -327,6 +351,9 @@ def _powerdns(folder: Path, server: Server) -> list[str]:
     )
     run_tool(["sqlite3", str(database)], "\n".join(map(presigned.format, signed)), folder)
     return ["pdns_server", f"--config-dir={folder}", "--guardian=no", "--daemon=no", "--write-pid=no"]
+
+
+_CONFIGURE = {"knot": _knot, "bind": _bind, "nsd": _nsd, "powerdns": _powerdns}
 
 
 @contextmanager
@@ -392,24 +419,7 @@ def bind_resolver_running(folder: Path, address: str, root: tuple[str, ZoneKey])
 
 @contextmanager
 def _resolver(folder: Path, words: Sequence[str], address: str, port: int = 53) -> Iterator[None]:
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [find_program(words[0]), *words[1:]], stdout=output, stderr=output, cwd=folder
-        )
-
-    def is_ready() -> bool:
-        assert process.poll() is None, log.read_text(errors="replace")[-4000:]
-        query = dns.message.make_query(".", "NS", want_dnssec=True)
-        try:
-            dns.query.udp(query, address, 2, port)
-        except (dns.exception.DNSException, OSError):
-            return False
-        return True
-
-    try:
-        wait_until(is_ready, READY_SECONDS)
+    query = dns.message.make_query(".", "NS", want_dnssec=True)
+    with dns_program(folder, words) as program:
+        program.wait_for(lambda: bool(dns.query.udp(query, address, 2, port)))
         yield
-    finally:
-        process.kill()
-        process.wait(60)

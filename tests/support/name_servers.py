@@ -27,14 +27,13 @@ import dns.zone
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
+from support.dns_program import READY_SECONDS, dns_program
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool, succeeds
 from support.programs import find_program
 from support.serve_process import free_address, wait_until
 
 KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
-READY_SECONDS = 60.0
-"""The timeout of a start on a busy machine."""
 HOST_COMMANDS = ("apt-get", "install", "systemctl", "rm")
 """The printed commands that install packages and files on a host, and start services there."""
 OF_SIGNING = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534")
@@ -379,22 +378,11 @@ def resolver(
         lines += ["stub-zone:", f" name: {zone}", f" stub-addr: {server_host}@{server_port}"]
     path = folder / "unbound.conf"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with (folder / "unbound.log").open("ab") as log:
-        process = subprocess.Popen([find_program("unbound"), "-d", "-c", str(path)], stdout=log, stderr=log)
-    try:
-        wait_until(lambda: _resolves(process, host, port, next(iter(stubs))), READY_SECONDS)
+    with dns_program(folder, ["unbound", "-d", "-c", str(path)]) as program:
+        program.wait_for(
+            lambda: resolve((host, port), next(iter(stubs)), "SOA", timeout=2).rcode() == dns.rcode.NOERROR
+        )
         yield host, port
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def _resolves(process: "subprocess.Popen[bytes]", host: str, port: int, zone: str) -> bool:
-    assert process.poll() is None, "unbound ended"
-    try:
-        return resolve((host, port), zone, "SOA", timeout=2).rcode() == dns.rcode.NOERROR
-    except (dns.exception.DNSException, OSError):
-        return False
 
 
 def resolve(

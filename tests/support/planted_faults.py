@@ -8,7 +8,7 @@ from typing import Any
 
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, UNKNOWN, Target
-from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey
+from support.dns_world import DAY, Server, World, Zone, ZoneKey, delegation_lines, ds_text, root_and_test
 from support.fault_proxy import FaultProxy
 from support.faulty_name_server import FaultyNameServer
 
@@ -147,42 +147,24 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
     _plant_signatures(plan)
     _plant_manners(plan)
     _plant_answers(plan)
-    keys = {name: ZoneKey.new() for name in ("", "test", PARENT_DOMAIN)}
-    delegations = [line for case in plan.cases for line in _delegation(case)]
+    key, root_key = ZoneKey.new(), ZoneKey.new()
+    delegations = delegation_lines(each.target() for each in plan.cases)
     hosts = [
         f"{host} {'AAAA' if ':' in address else 'A'} {address}"
         for host, addresses in HOSTS.items()
         for address in addresses
     ]
-    parent = Zone(PARENT_DOMAIN, ("@ NS ns", f"ns A {PARENT}", *delegations), keys[PARENT_DOMAIN])
+    parent = Zone(PARENT_DOMAIN, ("@ NS ns", f"ns A {PARENT}", *delegations), key)
     hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {PARENT}", *hosts, "alias CNAME a", "lost CNAME gone"))
-    tld = Zone(
-        "test",
-        (
-            "@ NS ns",
-            f"ns A {TLD}",
-            "reg NS ns.reg",
-            f"ns.reg A {PARENT}",
-            f"reg DS {_ds_text(keys[PARENT_DOMAIN].ds(PARENT_DOMAIN))}",
-            "hosts NS ns.hosts",
-            f"ns.hosts A {PARENT}",
-        ),
-        keys["test"],
-    )
-    root = Zone(
-        ".",
-        (
-            "@ NS root",
-            f"root A {ROOT_ADDRESS}",
-            "test NS ns.test",
-            f"ns.test A {TLD}",
-            f"test DS {_ds_text(keys['test'].ds('test'))}",
-        ),
-        keys[""],
+    tld = (
+        "reg NS ns.reg",
+        f"ns.reg A {PARENT}",
+        f"reg DS {ds_text(key.ds(PARENT_DOMAIN))}",
+        "hosts NS ns.hosts",
+        f"ns.hosts A {PARENT}",
     )
     servers = (
-        Server("knot", (ROOT_ADDRESS,), (root,)),
-        Server("knot", (TLD,), (tld,)),
+        *root_and_test(TLD, tld, root_key),
         Server("knot", (PARENT,), (parent, hosts_zone)),
         Server("knot", (KNOT, KNOT_TOO, KNOT_SIX), tuple(plan.zones["a"])),
         Server("bind", (BIND,), tuple(plan.zones["b"])),
@@ -202,18 +184,7 @@ def planted_world() -> tuple[World, list[Planted], ZoneKey]:
     )
     silent = (DEAD, DEAD_SIX, RESOLVER)
     world = World(servers, faulty_servers, silent, tuple(PROXIES.values()))
-    return world, plan.cases, keys[""]
-
-
-def _delegation(case: Planted) -> list[str]:
-    target = case.target()
-    lines = [f"{case.label} NS {each}." for each in target.delegation.nameservers]
-    lines += [f"{entry.host}. A {entry.ipv4}" for entry in case.glue]
-    return lines + [f"{case.label} DS {_ds_text(each)}" for each in case.ds]
-
-
-def _ds_text(record: DsRecord) -> str:
-    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
+    return world, plan.cases, root_key
 
 
 def _plant_reach(plan: _Plan) -> None:

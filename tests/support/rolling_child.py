@@ -3,7 +3,6 @@ on a signed primary.
 """
 
 import secrets
-import subprocess
 import threading
 import time
 from base64 import b64encode
@@ -22,9 +21,8 @@ import dns.query
 import dns.rcode
 
 from sublet.dns.types import DsRecord
+from support.dns_program import dns_program
 from support.name_server_programs import run_tool
-from support.name_servers import READY_SECONDS
-from support.programs import find_program
 from support.running_service import Registrant, RunningService
 from support.serve_process import free_address, wait_until
 
@@ -244,25 +242,9 @@ class PowerDnsChild(Child):
 def child_running(child: Child) -> Iterator[None]:
     """Run a child's server, wait until the zone requests DS records, and stop the server at the end."""
     child.write_zone()
-    words = child.configure()
-    with (child.folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [find_program(words[0]), *words[1:]], stdout=log, stderr=log, cwd=child.folder
-        )
-
-    def is_ready() -> bool:
-        assert process.poll() is None, (child.folder / "log").read_text(errors="replace")[-4000:]
-        try:
-            return bool(child.ds_records())
-        except (dns.exception.DNSException, OSError):
-            return False
-
-    try:
-        wait_until(is_ready, READY_SECONDS)
+    with dns_program(child.folder, child.configure()) as program:
+        program.wait_for(lambda: bool(child.ds_records()))
         yield
-    finally:
-        process.kill()
-        process.wait(60)
 
 
 def ask(address: str, name: str, rdtype: str, port: int = 53) -> dns.message.Message:

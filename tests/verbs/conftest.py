@@ -1,11 +1,6 @@
-"""The fixture that the tests of tickets share, and which tests `make test` runs on PostgreSQL too."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Which tests `make test` runs on PostgreSQL too."""
 
 import pytest
-
-from support.help_desk import HelpDesk, help_desk
 
 ON_POSTGRESQL_TOO = """
     audit_events compared_names fence_known filters interleavings leases publisher_transactions
@@ -26,9 +21,3 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     if item.path.stem.removeprefix("test_") not in ON_POSTGRESQL_TOO.split():
         item.add_marker(pytest.mark.whole_on_postgresql)
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[HelpDesk]:
-    with help_desk(tmp_path) as desk:
-        yield desk

@@ -3,12 +3,11 @@
 import re
 
 from sublet.accounts.store import find_user, find_user_by_email
-from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
-from sublet.errors import AccountSuspended, RateLimited, ValidationFailed
+from sublet.errors import RateLimited, ValidationFailed
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
 from sublet.sign_in.store import list_sessions
-from support.registry import OPERATOR, Registry
+from support.registry import Registry
 from support.signing_in import URL, newest_code, session_actor, sign_in, texts_to, wrong
 
 ANN, NEW = "ann@example.org", "anna@example.org"
@@ -91,10 +90,6 @@ def test_refusals(registry: Registry) -> None:
         change(registry, actor, email=f"a{number}@example.org")
     with registry.refuses(RateLimited):
         change(registry, actor, email=NEW)
-    registry.write(suspend_user, OPERATOR, ANN)
-    with registry.refuses(AccountSuspended):
-        change(registry, actor, name="Anna")
-    registry.refused(AccountSuspended, confirm_email, actor, "1", URL)
 
 
 def test_a_new_address_ends_the_other_sessions(registry: Registry) -> None:

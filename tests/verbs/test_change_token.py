@@ -6,8 +6,7 @@ from typing import Any
 from sublet.accounts.model import Token
 from sublet.accounts.tokens.issue import revoke_token
 from sublet.accounts.tokens.tokens import change_token
-from sublet.accounts.users import suspend_user
-from sublet.errors import AccountSuspended, Conflict, TokenNotFound, ValidationFailed
+from sublet.errors import Conflict, TokenNotFound, ValidationFailed
 from support.acting_tokens import acting, issue, stored
 from support.registry import OPERATOR, Registry
 
@@ -57,11 +56,6 @@ def test_refusals(registry: Registry) -> None:
     for other in (token, issue(registry, "ben")):
         with registry.refuses(TokenNotFound):
             change(registry, limited, other, "mine")
-    for identifier in ("", "01", "x", "99", str(2**70)):
-        registry.refused(TokenNotFound, change_token, acting(acting_token), identifier, "x", {})
     registry.write(revoke_token, OPERATOR, token.id)
     with registry.refuses(Conflict):
         change(registry, acting_token, token, "late")
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    with registry.refuses(AccountSuspended):
-        change(registry, acting_token, token)

@@ -3,13 +3,11 @@
 import re
 
 from sublet.accounts.tokens.tokens import create_token
-from sublet.accounts.users import suspend_user
 from sublet.audit import Actor, EventFilter, search_events
 from sublet.credits.entries import grant_credits
 from sublet.credits.model import Payable
 from sublet.credits.store import find_balance, list_own_entries
 from sublet.errors import (
-    AccountSuspended,
     Conflict,
     FreeQuotaExceeded,
     InsufficientCredits,
@@ -54,8 +52,6 @@ def test_refusals(registry: Registry) -> None:
     shared = working_for(registry, share(registry))
     registry.refused(TokenRestricted, create_organization, shared, "Coop", created_max=3)
     registry.refused(Conflict, create_organization, registry.actor(), "Coop", created_max=1)
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    registry.refused(AccountSuspended, create_organization, registry.actor(), "Coop", created_max=3)
 
 
 def test_names_are_the_organizations_and_not_the_members(registry: Registry) -> None:

@@ -16,8 +16,7 @@ from sublet.accounts.tokens.tokens import (
     find_acting_credential,
     list_own_tokens,
 )
-from sublet.accounts.users import suspend_user
-from sublet.errors import AccountSuspended, Conflict, TokenRevoked, ValidationFailed
+from sublet.errors import Conflict, TokenRevoked, ValidationFailed
 from sublet.restrictions import Restrictions
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
@@ -106,9 +105,6 @@ def test_refusals(registry: Registry) -> None:
     create(registry, parent)  # The other tokens have expired.
     registry.write(revoke_token, OPERATOR, parent.id)
     with registry.refuses(TokenRevoked):
-        create(registry, parent)
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    with registry.refuses(AccountSuspended):
         create(registry, parent)
 
 

@@ -1,17 +1,12 @@
-"""Restoring a name from the trash as its user; on both databases."""
+"""Restoring a name from the trash; on both databases."""
 
 from datetime import timedelta
 
 from sublet.credits.model import Payable
-from sublet.errors import (
-    Conflict,
-    FreeQuotaExceeded,
-    PaymentConfirmationRequired,
-    SubdomainNotFound,
-)
+from sublet.errors import Conflict, FreeQuotaExceeded, PaymentConfirmationRequired, SubdomainNotFound
 from sublet.subdomains.delete import delete
-from sublet.subdomains.restore import restore
-from support.registry import FREE_QUOTA, START, Registry
+from sublet.subdomains.restore import operator_restore, restore
+from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 
 SHOP = "shop.example.test"
 
@@ -21,7 +16,8 @@ PAID = Payable(confirm=True)
 
 def test_a_live_name_can_t_be_restored(registry: Registry) -> None:
     registry.register(SHOP)
-    registry.refused(Conflict, restore, registry.actor(), SHOP, Payable(), free_quota=0)
+    caught = registry.refused(Conflict, restore, registry.actor(), SHOP, Payable(), free_quota=0)
+    assert caught.details == {"status": "inactive"}
 
 
 def test_a_free_name_beyond_the_quota_is_not_restored(registry: Registry) -> None:
@@ -58,3 +54,11 @@ def test_an_expired_name_is_restored_with_a_renewal(registry: Registry) -> None:
     assert (back.trashed_at, back.expires_at) == (None, START + timedelta(days=730))
     assert registry.balance() == 100 - 10 - 11
     assert registry.doctor() == []
+
+
+def test_the_operator_restores_without_extending(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=("ns1.example.org",))
+    registry.write(delete, registry.actor(), SHOP)
+    registry.advance(days=20)
+    back = registry.write(operator_restore, OPERATOR, SHOP)
+    assert (back.trashed_at, back.expires_at, back.generation) == (None, held.expires_at, held.generation + 2)

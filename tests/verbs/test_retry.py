@@ -4,7 +4,7 @@ from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.retry import retry
 from support.registry import Registry
-from support.shop import SHOP, change_nameservers, register_shop
+from support.shop import SHOP, change_nameservers
 
 
 def test_a_retry_needs_a_nameserver_then_a_failure(registry: Registry) -> None:
@@ -20,11 +20,3 @@ def test_a_retry_needs_a_nameserver_then_a_failure(registry: Registry) -> None:
     assert derive_status(registry.subdomain(held.id), registry.now) == "provisioning"
     assert registry.publish() == [held.id]
     registry.refused(RetryNotAvailable, retry, registry.actor(), SHOP)
-
-
-def test_a_failure_to_clear_the_nameservers_needs_a_nameserver_first(registry: Registry) -> None:
-    register_shop(registry)
-    registry.publish()
-    change_nameservers(registry, nameservers=(), ds_records=())
-    registry.publish(error="refused")
-    registry.refused(NameserverRequired, retry, registry.actor(), SHOP)

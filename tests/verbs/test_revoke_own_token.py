@@ -1,10 +1,9 @@
 """Revoking a token with itself or with another token; on both databases."""
 
 from sublet.accounts.tokens.tokens import revoke_own_token
-from sublet.accounts.users import suspend_user
-from sublet.errors import AccountSuspended, TokenNotFound, TokenRevoked
+from sublet.errors import TokenNotFound
 from support.acting_tokens import acting, issue
-from support.registry import OPERATOR, Registry
+from support.registry import Registry
 
 
 def test_a_token_is_revoked_once(registry: Registry) -> None:
@@ -18,15 +17,7 @@ def test_a_token_is_revoked_once(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_a_token_revokes_itself(registry: Registry) -> None:
-    token = issue(registry)
-    registry.write(revoke_own_token, acting(token), str(token.id))
-    registry.refused(TokenRevoked, revoke_own_token, acting(token), str(token.id))
-
-
 def test_refusals(registry: Registry) -> None:
     token = issue(registry)
     for other in (acting(issue(registry, scopes=["tokens:write"])), acting(issue(registry, "ben"))):
         registry.refused(TokenNotFound, revoke_own_token, other, str(token.id))
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    registry.refused(AccountSuspended, revoke_own_token, acting(token), str(token.id))

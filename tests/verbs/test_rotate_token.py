@@ -5,8 +5,7 @@ import pytest
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.tokens.issue import issue_token, revoke_token
 from sublet.accounts.tokens.tokens import rotate_token
-from sublet.accounts.users import suspend_user
-from sublet.errors import AccountSuspended, Conflict, TokenInvalid, TokenNotFound, ValidationFailed
+from sublet.errors import Conflict, TokenInvalid, TokenNotFound, ValidationFailed
 from sublet.secret import Secret
 from support.acting_tokens import acting, issue
 from support.registry import OPERATOR, Registry
@@ -57,5 +56,3 @@ def test_refusals(registry: Registry) -> None:
     registry.refused(TokenNotFound, rotate_token, limited, str(token.id))
     registry.write(revoke_token, OPERATOR, token.id)
     registry.refused(Conflict, rotate_token, actor, str(token.id))
-    registry.write(suspend_user, OPERATOR, "ann@example.org")
-    registry.refused(AccountSuspended, rotate_token, actor, str(acting_token.id))

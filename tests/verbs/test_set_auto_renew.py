@@ -4,30 +4,21 @@ from datetime import timedelta
 
 from sqlalchemy import select
 
-from sublet.accounts.users import suspend_user
 from sublet.audit import audit_events
 from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
-from sublet.errors import (
-    AccountSuspended,
-    InsufficientScope,
-    SubdomainNotFound,
-    SubdomainSuspended,
-    ValidationFailed,
-)
+from sublet.errors import InsufficientScope, ValidationFailed
 from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
-from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import auto_renew_at, renewal_opens_at
-from sublet.subdomains.suspend import suspend, unsuspend
-from support.registry import OPERATOR, Registry
+from support.registry import Registry
 
 SHOP = "shop.example.test"
 
 
-def set_(registry: Registry, max_credits: int | None, name: str = "ann", *, may_spend: bool = True) -> None:
-    """Set the automatic renewal of the shop as a user."""
-    registry.write(set_auto_renew, registry.actor(name), SHOP, max_credits, may_spend=may_spend)
+def set_(registry: Registry, max_credits: int | None, *, may_spend: bool = True) -> None:
+    """Set the automatic renewal of the shop."""
+    registry.write(set_auto_renew, registry.actor(), SHOP, max_credits, may_spend=may_spend)
 
 
 def changes(registry: Registry) -> list[tuple[object, object]]:
@@ -89,16 +80,3 @@ def test_refusals(registry: Registry) -> None:
         with registry.refuses(ValidationFailed) as caught:
             set_(registry, ceiling, may_spend=False)
         assert [(each.field, each.code) for each in caught[0].errors] == [("max_credits", "value_invalid")]
-    with registry.refuses(SubdomainNotFound):
-        set_(registry, -1, "ben")
-    registry.write(suspend, OPERATOR, SHOP, "test")
-    with registry.refuses(SubdomainSuspended):
-        set_(registry, -1)
-    registry.write(unsuspend, OPERATOR, SHOP)
-    registry.write(delete, registry.actor(), SHOP)
-    with registry.refuses(SubdomainNotFound) as missing:
-        set_(registry, -1)
-    assert missing[0].details["in_trash"]
-    registry.write(suspend_user, OPERATOR, "ann@example.org", "test")
-    with registry.refuses(AccountSuspended):
-        set_(registry, -1)

@@ -14,7 +14,7 @@ from sublet.credits.entries import adjust_credits
 from sublet.credits.model import Payable
 from sublet.db import Tx
 from sublet.doctor.running import check_sweep
-from sublet.errors import RenewalNotAvailable, SubdomainUnavailable
+from sublet.errors import SubdomainUnavailable
 from sublet.mail.store import mails
 from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
@@ -168,16 +168,6 @@ def test_a_renewal_above_the_ceiling_is_not_made_and_mailed(registry: Registry) 
     auto_renewing(registry, name, 11)
     assert registry.live(days=1)["auto_renewed"] == 1
     assert registry.balance() == 79
-
-
-def test_a_confirmed_renewal_repeated_is_charged_once(registry: Registry) -> None:
-    registry.register(NAME, registration_mode="plus")
-    registry.live(days=394)
-    registry.write(renew, registry.actor(), NAME, Payable(confirm=True))
-    for _ in range(3):
-        registry.refused(RenewalNotAvailable, renew, registry.actor(), NAME, Payable(confirm=True))
-    assert registry.balance() == 100 - 10 - 11
-    assert registry.live(days=305) == Counter(["renewal_opens"])
 
 
 def test_a_registration_stores_its_dates_and_leaves_the_sweep_nothing_to_do(registry: Registry) -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sublet.accounts.users import UserEdit, add_user, edit_user, suspend_user, unsuspend_user
-from sublet.errors import AccountSuspended
+from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from support.operator_registry import ANNA, Registry, small_registry
 
@@ -45,11 +44,3 @@ def test_unchanged_values_leave_no_event(registry: Registry) -> None:
     after = registry.rows()
     # PostgreSQL's mark tells that the transactions were committed, which they were.
     assert {**after, "commit_marks": []} == {**before, "commit_marks": []}
-
-
-def test_suspension_stops_registrations_until_it_is_lifted(registry: Registry) -> None:
-    assert registry.do(suspend_user, ANNA, "spam").user.suspended_reason == "spam"
-    with pytest.raises(AccountSuspended):
-        registry.register(1, "gamma.example.test")
-    assert registry.do(unsuspend_user, ANNA).user.suspended_at is None
-    registry.register(1, "gamma.example.test")

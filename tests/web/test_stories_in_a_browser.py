@@ -195,6 +195,7 @@ def test_a_change_shows_its_difference_first(
         expect(opened.page.get_by_label("Nameservers")).to_have_value("ns9.provider.example")
         opened.press("Go on: see the change")
         assert "There is only one nameserver" in opened.text
+        opened.page.get_by_text("Correct the entries").click()
         opened.fill("Nameservers", f"ns1.provider.example, ns2.{fqdn}")
         if opened.javascript:
             opened.page.get_by_label("Nameservers").blur()

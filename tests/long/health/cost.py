@@ -26,7 +26,7 @@ from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import HEALTHY
 from sublet.health.store import count_states, delegation_health
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from support.dns_world import ROOT_ADDRESS, Server, World, Zone, ZoneKey, world_running
+from support.dns_world import ROOT_ADDRESS, Server, World, Zone, ZoneKey, ds_text, world_running
 from support.registry import OPERATOR, Registry, prepare
 from support.turns import Turns
 
@@ -86,7 +86,7 @@ def _register(registry: Registry, rng: Random, key: ZoneKey, fqdn: str) -> Zone:
     addresses = rng.sample(ADDRESSES, 2)
     hosts = tuple(f"ns{number}.{fqdn}" for number in (1, 2))
     signed, own = rng.random() < 0.5, key.ds(fqdn)
-    ds = f"{own.key_tag} {own.algorithm} {own.digest_type} {own.digest}"
+    ds = ds_text(own)
     registry.register_by_operator(
         fqdn,
         nameservers=hosts,

@@ -19,7 +19,17 @@ from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.due_checks import CLAIM_DURATION
 from sublet.health.model import Target
-from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey, unbound_running, world_running
+from support.dns_world import (
+    DAY,
+    ROOT_ADDRESS,
+    Server,
+    World,
+    Zone,
+    ZoneKey,
+    root_and_test,
+    unbound_running,
+    world_running,
+)
 from support.faulty_name_server import FaultyNameServer
 from support.running_service import MovableClock, RunningService, running_service
 from support.serve_process import wait_until
@@ -59,38 +69,19 @@ class OutageWorld:
 
 def outage_world() -> OutageWorld:
     """Return a small Internet with a root server for each family."""
-    keys = {name: ZoneKey.new() for name in ("", "test", DOMAIN)}
+    root_key, signed_key = ZoneKey.new(), ZoneKey.new()
     zones = []
     for label, addresses in NAMES.items():
         hosts = _hosts(label)
         glue = [f"ns{n} {_type(each)} {each}" for n, each in enumerate(addresses) if label != "elsewhere"]
         records = (*(f"@ NS {host}." for host in hosts), "@ A 192.0.2.1", *glue)
-        key = keys[DOMAIN] if label == "signed" else None
+        key = signed_key if label == "signed" else None
         zones.append((addresses, Zone(f"{label}.{DOMAIN}", records, key, signed_until=SIGNED_FOR)))
     served = tuple(zone for addresses, zone in zones if VICTIM_ADDRESS not in addresses)
     addresses = tuple(a for addresses, _ in zones for a in addresses if a != VICTIM_ADDRESS)
     hosts_lines = tuple(f"ns{n} A {each}" for n, each in enumerate(NAMES["elsewhere"]))
     hosts_zone = Zone("hosts.test", ("@ NS ns", f"ns A {HOSTS}", *hosts_lines))
-    tld = Zone(
-        "test",
-        ("@ NS ns", f"ns A {TLD}", "hosts NS ns.hosts", f"ns.hosts A {HOSTS}"),
-        keys["test"],
-        signed_until=SIGNED_FOR,
-    )
-    ds = keys["test"].ds("test")
-    root = Zone(
-        ".",
-        (
-            "@ NS root",
-            f"root A {ROOT_ADDRESS}",
-            f"root AAAA {ROOT_SIX}",
-            "test NS ns.test",
-            f"ns.test A {TLD}",
-            f"test DS {ds.key_tag} {ds.algorithm} {ds.digest_type} {ds.digest}",
-        ),
-        keys[""],
-        signed_until=SIGNED_FOR,
-    )
+    tld = ("hosts NS ns.hosts", f"ns.hosts A {HOSTS}")
     fqdn = f"victim.{DOMAIN}"
     lines = (
         f"{fqdn}. 300 IN SOA ns.{fqdn}. hostmaster.{fqdn}. 1 3600 900 86400 60",
@@ -99,12 +90,11 @@ def outage_world() -> OutageWorld:
     )
     victim = FaultyNameServer(VICTIM_ADDRESS, lines)
     servers = (
-        Server("knot", (ROOT_ADDRESS, ROOT_SIX), (root,)),
-        Server("knot", (TLD,), (tld,)),
+        *root_and_test(TLD, tld, root_key, root_addresses=(ROOT_ADDRESS, ROOT_SIX), signed_until=SIGNED_FOR),
         Server("knot", (HOSTS,), (hosts_zone,)),
         Server("knot", addresses, served),
     )
-    return OutageWorld(World(servers, (victim,), (RESOLVER,)), keys[""], victim)
+    return OutageWorld(World(servers, (victim,), (RESOLVER,)), root_key, victim)
 
 
 def targets() -> list[Target]:

@@ -8,9 +8,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.model import Target
-from support.dns_world import DAY, ROOT_ADDRESS, Server, World, Zone, ZoneKey
+from support.dns_world import (
+    DAY,
+    ROOT_ADDRESS,
+    Server,
+    World,
+    Zone,
+    ZoneKey,
+    delegation_lines,
+    ds_text,
+    root_and_test,
+)
 from support.fault_proxy import FAULTS, FaultProxy
 
 DOMAIN = "reg.test"
@@ -144,24 +154,8 @@ def random_world(
 
 
 def _world(zones: dict[str, list[Zone]], targets: list[Target]) -> tuple[World, list[Target], ZoneKey]:
-    signing = {name: ZoneKey.new() for name in ("", "test", DOMAIN, "hosts.test")}
-
-    def ds_of(name: str) -> str:
-        return _text(signing[name].ds(name))
-
+    signing = {name: ZoneKey.new() for name in ("", DOMAIN, "hosts.test")}
     hosts = tuple(f"{host} A {address}" for host, address in HOSTS.items() if address is not None)
-    lines = [line for each in targets for line in _lines(each)]
-    root = Zone(
-        ".",
-        (
-            "@ NS root",
-            f"root A {ROOT_ADDRESS}",
-            "test NS ns.test",
-            f"ns.test A {TLD}",
-            f"test DS {ds_of('test')}",
-        ),
-        signing[""],
-    )
     nameservers = (("ns", PARENT), ("ns2", PARENT_TOO))
     below = [
         line
@@ -169,17 +163,15 @@ def _world(zones: dict[str, list[Zone]], targets: list[Target]) -> tuple[World, 
         for line in (
             *(f"{each} NS {host}.{each}" for host, _ in nameservers),
             *(f"{host}.{each} A {address}" for host, address in nameservers),
-            f"{each} DS {ds_of(f'{each}.test')}",
+            f"{each} DS {ds_text(signing[f'{each}.test'].ds(f'{each}.test'))}",
         )
     ]
     own = tuple(line for host, address in nameservers for line in (f"@ NS {host}", f"{host} A {address}"))
-    tld = Zone("test", ("@ NS ns", f"ns A {TLD}", *below), signing["test"])
-    parent = Zone(DOMAIN, (*own, *lines), signing[DOMAIN])
+    parent = Zone(DOMAIN, (*own, *delegation_lines(targets)), signing[DOMAIN])
     hosts_zone = Zone("hosts.test", (*own, *hosts), signing["hosts.test"])
     parents = (parent, hosts_zone)
     servers = [
-        Server("knot", (ROOT_ADDRESS,), (root,)),
-        Server("knot", (TLD,), (tld,)),
+        *root_and_test(TLD, below, signing[""]),
         Server("knot", (PARENT,), parents),
         Server("nsd", (PARENT_TOO,), parents),
     ]
@@ -321,16 +313,3 @@ def _zone_options(rng: Random, key: ZoneKey, other: ZoneKey) -> dict[str, object
             {"key": key, **FORGED},
         ]
     )
-
-
-def _lines(target: Target) -> list[str]:
-    label = target.fqdn.partition(".")[0]
-    return [
-        *(f"{label} NS {each}." for each in target.delegation.nameservers),
-        *(f"{entry.host}. A {entry.ipv4}" for entry in target.delegation.glue),
-        *(f"{label} DS {_text(each)}" for each in target.delegation.ds_records),
-    ]
-
-
-def _text(record: DsRecord) -> str:
-    return f"{record.key_tag} {record.algorithm} {record.digest_type} {record.digest}"
