@@ -40,6 +40,7 @@ def test_every_operation_has_a_method_in_both_clients() -> None:
     operations = [each.name for each in generate_client.FOR_PROGRAMS]
     assert sorted(generate_client.PLACES) == sorted(operations)
     methods = {".".join(generate_client.PLACES[each]) for each in operations}
+    assert len(methods) == len(operations), "two operations have the same place"
     assert methods <= SYNC.keys()
     assert methods <= ASYNC.keys()
 
