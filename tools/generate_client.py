@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ EXCEPTIONS = {
 """The group and the method of each operation whose path and name don't give them."""
 
 
-def _place(operation: Declared) -> tuple[str, str]:
+def place_of(operation: Declared) -> tuple[str, str]:
     """Return the group and the method of an operation: `tokens.list` of `list_tokens`, GET /tokens.
 
     The group is the last part of the path that is one, or empty. The method is the name without the group's.
@@ -97,7 +97,7 @@ def _place(operation: Declared) -> tuple[str, str]:
     return group, operation.name.removesuffix(f"_{group}").removesuffix(f"_{group.removesuffix('s')}")
 
 
-PLACES = {each.name: _place(each) for each in FOR_PROGRAMS} | EXCEPTIONS
+PLACES = {each.name: place_of(each) for each in FOR_PROGRAMS} | EXCEPTIONS
 """The group and the method of each operation."""
 COMMON = frozenset(
     {
@@ -170,6 +170,11 @@ class Argument:
         """Return the argument as a signature has it."""
         return f"{self.name}: {self.kind}" + (f" = {self.default}" if self.default else "")
 
+    def sent(self) -> str:
+        """Return the value as the call sends it. None is null, unless the member is left out then."""
+        may_be_null = self.kind.endswith(" | None") and self.default != "None"
+        return f"nullable({self.name})" if may_be_null else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -214,9 +219,9 @@ def _write(texts: Mapping[str, str]) -> None:
         (TARGET / name).write_text(text, encoding="utf-8")
 
 
-def files() -> dict[str, str]:
+def files(declared: Sequence[Declared] = FOR_PROGRAMS) -> dict[str, str]:
     """Return the text of each generated file by its name."""
-    document = build_document(FOR_PROGRAMS, "https://names.example.net/api/v1", __version__)
+    document = build_document(declared, "https://names.example.net/api/v1", __version__)
     operations = [_operation(document, *each) for each in _each_operation(document)]
     missing = sorted(each.name for each in operations if not each.group)
     if missing:
@@ -261,7 +266,8 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> O
         reader = f"page({answer}, {listed[0]!r})"
     elif len(members) == 1:
         answer = _kind(members[listed[0]], is_result=True)
-        reader = f"member({answer}, {listed[0]!r})"
+        kind = answer.removesuffix(" | None")
+        reader = f"{'member' if kind == answer else 'member_or_null'}({kind}, {listed[0]!r})"
     else:
         answer = _named(answer_name)
         reader = f"whole({answer})"
@@ -327,7 +333,8 @@ def _body_argument(name: str, schema: Schema, *, is_required: bool) -> Argument:
     about = schema.get("description") or branches[0].get("description", "")
     kind = " | ".join(_kind(each) for each in branches if each.get("type") != "null")
     if is_required:
-        return Argument(_safe(name), name, kind, "", "body", about)
+        may_be_null = any(each.get("type") == "null" for each in branches)
+        return Argument(_safe(name), name, f"{kind} | None" if may_be_null else kind, "", "body", about)
     if "Null:" in about:  # null and a member that is left out differ
         return Argument(_safe(name), name, f"{kind} | UnsetType | None", "UNSET", "body", about)
     return Argument(_safe(name), name, f"{kind} | None", "None", "body", about)
@@ -499,11 +506,7 @@ def _call(each: Operation) -> str:
     if query:
         parts.append(f"query=given({', '.join(query)})")
     if each.verb != "GET":
-        body = [
-            f"{a.member}={f'nullable({a.name})' if 'UnsetType' in a.kind else a.name}"
-            for a in each.arguments
-            if a.place == "body"
-        ]
+        body = [f"{a.member}={a.sent()}" for a in each.arguments if a.place == "body"]
         parts.append(f"body=given({', '.join(body)})")
     headers = [f"{a.member.lower()!r}: {a.name}" for a in each.arguments if a.place == "header"]
     if headers:
@@ -536,8 +539,7 @@ def _client(schemas: Schema, operations: list[Operation], *, is_async: bool) -> 
         ),
         (
             f"from sublet_client._read import Tagged, {'async_pages' if is_async else 'pages'}, member, "
-            "page, "
-            "tagged, whole\n"
+            "member_or_null, page, tagged, whole\n"
         ),
         f"from sublet_client._transport import {transport}\n",
         _import_of(schemas),
