@@ -120,7 +120,10 @@ def page(text: str) -> str:
 def main() -> None:
     """Write the table."""
     if without := missing():
-        sys.exit(f"Give {', '.join(without)} a command, or a reason in NOT_IN_SUBLETCTL ({__file__}).")
+        sys.exit(
+            f"Give {', '.join(without)} a command (of one word: also in COMMANDS of cli/main.py), "
+            f"or a reason in NOT_IN_SUBLETCTL ({__file__})."
+        )
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -11,13 +11,14 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sublet import __version__
 from sublet.http.openapi import build_document
+from sublet.operations.operation import Operation as Declared
 from sublet.surfaces import OPERATIONS
 
 TARGET = Path(__file__).resolve().parent.parent / "clients/python/src/sublet_client"
@@ -39,82 +40,6 @@ FOR_PROGRAMS = [
     if not each.needs_session and not each.path.startswith(("/auth/sessions", "/auth/passkeys"))
 ]
 """The operations for programs, which have a token. Sessions and passkeys are for browsers."""
-PLACES: dict[str, tuple[str, str]] = {
-    "me": ("account", "me"),
-    "set_reminders": ("account", "set_reminders"),
-    "activity": ("account", "activity"),
-    "export": ("account", "export"),
-    "delete_me": ("account", "delete"),
-    "free_subdomains": ("account", "free_subdomains"),
-    "credits": ("credits", "get"),
-    "payments": ("credits", "payments"),
-    "platform_domains": ("platform_domains", "list"),
-    "list_tokens": ("tokens", "list"),
-    "create_token": ("tokens", "create"),
-    "get_token": ("tokens", "get"),
-    "change_token": ("tokens", "change"),
-    "revoke_token": ("tokens", "revoke"),
-    "rotate_token": ("tokens", "rotate"),
-    "list_organizations": ("organizations", "list"),
-    "create_organization": ("organizations", "create"),
-    "get_organization": ("organizations", "get"),
-    "change_organization": ("organizations", "rename"),
-    "delete_organization": ("organizations", "delete"),
-    "list_members": ("organizations", "members"),
-    "change_member": ("organizations", "set_role"),
-    "remove_member": ("organizations", "remove_member"),
-    "list_invitations": ("organizations", "invitations"),
-    "invite_member": ("organizations", "invite"),
-    "revoke_invitation": ("organizations", "revoke_invitation"),
-    "list_received_invitations": ("organizations", "received_invitations"),
-    "accept_received_invitation": ("organizations", "accept_invitation"),
-    "decline_invitation": ("organizations", "decline_invitation"),
-    "list_subdomains": ("subdomains", "list"),
-    "register": ("subdomains", "register"),
-    "availability": ("subdomains", "availability"),
-    "get_subdomain": ("subdomains", "get"),
-    "delete": ("subdomains", "delete"),
-    "update_nameservers": ("subdomains", "update_nameservers"),
-    "retry": ("subdomains", "retry"),
-    "renew": ("subdomains", "renew"),
-    "restore": ("subdomains", "restore"),
-    "delegation": ("subdomains", "delegation"),
-    "get_health": ("subdomains", "get_health"),
-    "check_health": ("subdomains", "check_health"),
-    "check_delegation": ("subdomains", "check_delegation"),
-    "timeline": ("subdomains", "timeline"),
-    "get_auto_renew": ("subdomains", "get_auto_renew"),
-    "set_auto_renew": ("subdomains", "set_auto_renew"),
-    "push": ("transfers", "push"),
-    "list_transfers": ("transfers", "list"),
-    "get_transfer": ("transfers", "get"),
-    "withdraw": ("transfers", "withdraw"),
-    "accept": ("transfers", "accept"),
-    "decline": ("transfers", "decline"),
-    "get_automatic_ds": ("subdomains", "get_automatic_ds"),
-    "set_automatic_ds": ("subdomains", "set_automatic_ds"),
-    "get_records": ("records", "get"),
-    "replace_records": ("records", "replace"),
-    "change_records": ("records", "change"),
-    "set_record": ("records", "set"),
-    "remove_record": ("records", "remove"),
-    "get_zone_file": ("records", "get_zone_file"),
-    "replace_zone_file": ("records", "replace_zone_file"),
-    "list_update_keys": ("update_keys", "list"),
-    "create_update_key": ("update_keys", "create"),
-    "revoke_update_key": ("update_keys", "revoke"),
-    "list_tickets": ("tickets", "list"),
-    "open_ticket": ("tickets", "open"),
-    "get_ticket": ("tickets", "get"),
-    "reply": ("tickets", "reply"),
-    "challenge": ("sign_up", "challenge"),
-    "sign_up": ("sign_up", "start"),
-    "confirm_sign_up": ("sign_up", "confirm"),
-    "accept_invitation": ("sign_up", "accept_invitation"),
-    "start_device": ("devices", "start"),
-    "poll_device": ("devices", "poll"),
-}
-"""The group and the method of each operation. A new operation needs a place here."""
 GROUPS = {
     "account": "The account: user, organization, settings.",
     "credits": "Credits: balance, packages, payments.",
@@ -129,6 +54,51 @@ GROUPS = {
     "sign_up": "Opening an account. These calls need no token.",
     "devices": "Getting a token that a person allows in a browser (RFC 8628). These calls need no token.",
 }
+EXCEPTIONS = {
+    "me": ("account", "me"),
+    "set_reminders": ("account", "set_reminders"),
+    "activity": ("account", "activity"),
+    "export": ("account", "export"),
+    "delete_me": ("account", "delete"),
+    "free_subdomains": ("account", "free_subdomains"),
+    "credits": ("credits", "get"),
+    "payments": ("credits", "payments"),
+    "platform_domains": ("platform_domains", "list"),
+    "change_organization": ("organizations", "rename"),
+    "list_members": ("organizations", "members"),
+    "change_member": ("organizations", "set_role"),
+    "list_invitations": ("organizations", "invitations"),
+    "invite_member": ("organizations", "invite"),
+    "list_received_invitations": ("organizations", "received_invitations"),
+    "accept_received_invitation": ("organizations", "accept_invitation"),
+    "decline_invitation": ("organizations", "decline_invitation"),
+    "availability": ("subdomains", "availability"),
+    "check_delegation": ("subdomains", "check_delegation"),
+    "push": ("transfers", "push"),
+    "get_zone_file": ("records", "get_zone_file"),
+    "replace_zone_file": ("records", "replace_zone_file"),
+    "challenge": ("sign_up", "challenge"),
+    "sign_up": ("sign_up", "start"),
+    "confirm_sign_up": ("sign_up", "confirm"),
+    "accept_invitation": ("sign_up", "accept_invitation"),
+    "start_device": ("devices", "start"),
+    "poll_device": ("devices", "poll"),
+}
+"""The group and the method of each operation whose path and name don't give them."""
+
+
+def place_of(operation: Declared) -> tuple[str, str]:
+    """Return the group and the method of an operation: `tokens.list` of `list_tokens`, GET /tokens.
+
+    The group is the last part of the path that is one, or empty. The method is the name without the group's.
+    """
+    parts = operation.path.replace("-", "_").split("/")
+    group = next((part for part in reversed(parts) if part in GROUPS), "")
+    return group, operation.name.removesuffix(f"_{group}").removesuffix(f"_{group.removesuffix('s')}")
+
+
+PLACES = {each.name: place_of(each) for each in FOR_PROGRAMS} | EXCEPTIONS
+"""The group and the method of each operation."""
 COMMON = frozenset(
     {
         "invalid_request",
@@ -200,6 +170,11 @@ class Argument:
         """Return the argument as a signature has it."""
         return f"{self.name}: {self.kind}" + (f" = {self.default}" if self.default else "")
 
+    def sent(self) -> str:
+        """Return the value as the call sends it. None is null, unless the member is left out then."""
+        may_be_null = self.kind.endswith(" | None") and self.default != "None"
+        return f"nullable({self.name})" if may_be_null else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -244,13 +219,13 @@ def _write(texts: Mapping[str, str]) -> None:
         (TARGET / name).write_text(text, encoding="utf-8")
 
 
-def files() -> dict[str, str]:
+def files(declared: Sequence[Declared] = FOR_PROGRAMS) -> dict[str, str]:
     """Return the text of each generated file by its name."""
-    document = build_document(FOR_PROGRAMS, "https://names.example.net/api/v1", __version__)
+    document = build_document(declared, "https://names.example.net/api/v1", __version__)
     operations = [_operation(document, *each) for each in _each_operation(document)]
     missing = sorted(each.name for each in operations if not each.group)
     if missing:
-        sys.exit(f"Give a place in PLACES ({__file__}) to {', '.join(missing)}.")
+        sys.exit(f"Give a place in EXCEPTIONS ({__file__}) to {', '.join(missing)}.")
     gone = sorted(IN_PYTHON.keys() - {each.description for each in operations})
     if gone:
         sys.exit(f"No operation is described so any more; change it in IN_PYTHON ({__file__}): {gone}.")
@@ -291,7 +266,8 @@ def _operation(document: Schema, path: str, method: str, operation: Schema) -> O
         reader = f"page({answer}, {listed[0]!r})"
     elif len(members) == 1:
         answer = _kind(members[listed[0]], is_result=True)
-        reader = f"member({answer}, {listed[0]!r})"
+        kind = answer.removesuffix(" | None")
+        reader = f"{'member' if kind == answer else 'member_or_null'}({kind}, {listed[0]!r})"
     else:
         answer = _named(answer_name)
         reader = f"whole({answer})"
@@ -357,7 +333,8 @@ def _body_argument(name: str, schema: Schema, *, is_required: bool) -> Argument:
     about = schema.get("description") or branches[0].get("description", "")
     kind = " | ".join(_kind(each) for each in branches if each.get("type") != "null")
     if is_required:
-        return Argument(_safe(name), name, kind, "", "body", about)
+        may_be_null = any(each.get("type") == "null" for each in branches)
+        return Argument(_safe(name), name, f"{kind} | None" if may_be_null else kind, "", "body", about)
     if "Null:" in about:  # null and a member that is left out differ
         return Argument(_safe(name), name, f"{kind} | UnsetType | None", "UNSET", "body", about)
     return Argument(_safe(name), name, f"{kind} | None", "None", "body", about)
@@ -529,11 +506,7 @@ def _call(each: Operation) -> str:
     if query:
         parts.append(f"query=given({', '.join(query)})")
     if each.verb != "GET":
-        body = [
-            f"{a.member}={f'nullable({a.name})' if 'UnsetType' in a.kind else a.name}"
-            for a in each.arguments
-            if a.place == "body"
-        ]
+        body = [f"{a.member}={a.sent()}" for a in each.arguments if a.place == "body"]
         parts.append(f"body=given({', '.join(body)})")
     headers = [f"{a.member.lower()!r}: {a.name}" for a in each.arguments if a.place == "header"]
     if headers:
@@ -566,8 +539,7 @@ def _client(schemas: Schema, operations: list[Operation], *, is_async: bool) -> 
         ),
         (
             f"from sublet_client._read import Tagged, {'async_pages' if is_async else 'pages'}, member, "
-            "page, "
-            "tagged, whole\n"
+            "member_or_null, page, tagged, whole\n"
         ),
         f"from sublet_client._transport import {transport}\n",
         _import_of(schemas),

@@ -2,8 +2,9 @@
 
 In docs/console.md this is what the console can do; in docs/gates.md who needs a recent sign-in and who gets a
 mail. In docs/cli.md these are the heading, the help text and the options of each command; in docs/settings.md
-the table of settings; in docs/operating/trouble.md what `sublet zone status` says of a problem. Everything
-else on these pages is written by hand. tests/docs/test_reference.py fails while a page is out of date.
+the table of settings; in docs/errors.md the codes of each operation; in docs/operating/trouble.md what
+`sublet zone status` says of a problem. Everything else on these pages is written by hand.
+tests/docs/test_reference.py fails while a page is out of date.
 """
 
 import ast
@@ -215,9 +216,36 @@ def render_gates(page: str) -> str:
     return before + heading + "\n".join(["", title, "|---|---|---|---|", *rows, ""])
 
 
+def render_checks(page: str) -> str:
+    """Return docs/errors.md with the codes of each operation, in the order of its checks.
+
+    The remarks in parentheses are written by hand, and so is what follows the last code.
+    """
+    before, heading, rest = page.partition("| Endpoint | Then, in this order |\n|---|---|\n")
+    table, _, after = rest.partition("\n\n")
+    former = dict(line.strip("| ").split(" | ") for line in table.splitlines())
+    rows = []
+    for endpoint in OPERATIONS:
+        name = f"{endpoint.method} {endpoint.path}"
+        codes = [refusal.code for refusal in endpoint.refusals]
+        rows.append(f"| {name} | {checks_of(codes, former.get(name, ''))} |")
+    return before + heading + "\n".join(rows) + "\n\n" + after
+
+
+def checks_of(codes: list[str], former: str) -> str:
+    """Return the codes of an operation with the remarks of the former text."""
+    remarks: dict[str, list[str]] = {}
+    for code, remark in re.findall(r"`(\w+)`( \([^)]*\))?", former):
+        remarks.setdefault(code, []).append(remark)
+    shown = [f"`{code}`{remarks[code].pop(0) if remarks.get(code) else ''}" for code in codes]
+    _, semicolon, more = re.sub(r"\([^)]*\)", "", former).partition("; ")
+    return (", ".join(shown) or "nothing more") + semicolon + more
+
+
 PAGES = {
     "cli.md": render_commands,
     "console.md": render_operations,
+    "errors.md": render_checks,
     "gates.md": render_gates,
     "settings.md": render_settings,
     "operating/trouble.md": render_problems,

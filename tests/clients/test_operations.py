@@ -17,10 +17,7 @@ COVERAGE = client_coverage.coverage()
 
 
 def test_every_operation_has_a_command_or_a_reason() -> None:
-    """Give a new operation a place in tools/generate_client.py, and a command that `uses` it.
-
-    Its method: test_generated.py.
-    """
+    """Give a new operation a command that `uses` it. Its method: test_generated.py."""
     for operation in (each.name for each in generate_client.FOR_PROGRAMS):
         reason = client_coverage.NOT_IN_SUBLETCTL.get(operation)
         has_command = bool(COVERAGE[operation][client_coverage.SUBLETCTL])

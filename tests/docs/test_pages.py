@@ -73,18 +73,6 @@ def test_every_error_code_is_explained_with_its_status() -> None:
     assert told == codes | field_codes
 
 
-def test_the_order_of_checks_equals_that_of_the_route_table() -> None:
-    told = {
-        row[0]: re.findall(r"`(\w+)`", row[1])
-        for row in rows(page("errors.md"))
-        if row[0].startswith(("GET ", "POST ", "PUT ", "PATCH ", "DELETE "))
-    }
-    wanted = {
-        f"{each.method} {each.path}": [refusal.code for refusal in each.refusals] for each in OPERATIONS
-    }
-    assert told == wanted, "docs/errors.md, The order in which an endpoint checks"
-
-
 def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
     text = page("api.md")
     headings = re.findall(r"^### ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", prose(text), re.MULTILINE)

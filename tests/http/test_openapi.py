@@ -5,7 +5,7 @@ document.
 import json
 import re
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema_rs
 import msgspec
@@ -15,9 +15,10 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from sublet.http.docs_page import build_reference
 from sublet.http.errors import status_of
-from sublet.http.openapi import build_document
+from sublet.http.openapi import body_schemas, build_document
 from sublet.http.read_structs import Reading, read_members
 from sublet.operations.operation import Operation, all_refusals
+from sublet.operations.shapes import Body
 from sublet.surfaces import API_OPERATIONS
 
 BASE_URL = "https://registry.example/api/v1"
@@ -181,6 +182,28 @@ def test_body_schemas_accept_the_bodies_that_the_service_accepts(
     name: str, body: dict[str, Any], good: bool
 ) -> None:
     assert body_accepts(name, body) is good
+
+
+class NoteBody(Body):
+    """A body with a member that is required and may be null, and another."""
+
+    required_members: ClassVar[tuple[str, ...]] = ("topic",)
+
+    note: str | None
+    topic: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("body", "good"),
+    [
+        ({"note": None, "topic": "t"}, True),
+        ({"topic": "t"}, False),
+        ({"note": "n"}, False),
+        ({"note": "n", "topic": None}, False),
+    ],
+)
+def test_a_member_without_a_default_is_required_and_may_be_null(body: dict[str, Any], good: bool) -> None:
+    assert validator(body_schemas([NoteBody])["NoteBody"]).is_valid(body) is good
 
 
 def test_the_reference_has_every_endpoint_and_an_anchor_for_every_code() -> None:

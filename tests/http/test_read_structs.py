@@ -10,7 +10,7 @@ from sublet.accounts.api import RemindersBody
 from sublet.dns.types import Dnskey, DsRecord
 from sublet.errors import InvalidRequest, ValidationFailed
 from sublet.http.read_structs import Reading, invalid_request, read_members, read_query
-from sublet.operations.shapes import NoBody
+from sublet.operations.shapes import Body, NoBody
 from sublet.subdomains.api import RegisterBody, RenewBody, SubdomainsQuery
 from sublet.subdomains.dates.api import AutoRenewBody
 from sublet.subdomains.sent import DnskeyBody, DsBody, NameserversBody, ds_inputs, sent_nameservers
@@ -128,6 +128,18 @@ def test_null_differs_from_an_omitted_member_in_a_change() -> None:
     left_out, cleared = read({}, NameserversBody), read({"nameservers": None, "glue": None}, NameserversBody)
     assert (left_out.nameservers, left_out.glue) == (msgspec.UNSET, msgspec.UNSET)
     assert (cleared.nameservers, cleared.glue, cleared.ds_records) == (None, None, msgspec.UNSET)
+
+
+class NoteBody(Body):
+    """A body whose member is required, and may be null."""
+
+    note: str | None
+
+
+def test_null_is_a_value_of_a_required_member_whose_type_has_it() -> None:
+    assert read({"note": None}, NoteBody).note is None
+    assert wrong_in({}, NoteBody) == (set(), {("note", "required")})
+    assert wrong_in({"digest": None}, DsBody)[1] >= {("digest", "required")}
 
 
 def test_an_endpoint_without_a_body_refuses_members() -> None:

@@ -136,7 +136,7 @@ def _object_with_members(*members: str) -> Schema:
 
 def _require(schema: Schema, members: tuple[str, ...]) -> None:
     """Make members of a schema required and not nullable, in place."""
-    schema["required"] = list(members)
+    schema["required"] = [*schema.get("required", []), *members]
     for member in members:
         kinds = schema["properties"][member]["anyOf"]
         schema["properties"][member] = next(kind for kind in kinds if kind.get("type") != "null")
@@ -603,7 +603,11 @@ def _request_body(operation: Operation) -> dict[str, Any] | None:
     media: dict[str, Any] = {"schema": reference(operation.body)}
     media["example"] = operation.example_body
     return {
-        "required": bool(operation.body.required_members or operation.body.required_alternatives),
+        "required": bool(
+            operation.body.required_members
+            or operation.body.required_alternatives
+            or any(each.required for each in msgspec.structs.fields(operation.body))
+        ),
         "content": _text(operation, operation.example_body) | {JSON_TYPE: media},
     }
 

@@ -1,8 +1,8 @@
 """Convert parsed JSON and query parameters to a Struct, and list every wrong member.
 
 msgspec stops at the first wrong member and converts some types. This module converts each member on its own.
-JSON types are exact: 1 is no boolean, 1.0 and true are no integers. Null means "not sent". Only types are
-checked here; the rules check lengths, ranges and values.
+JSON types are exact: 1 is no boolean, 1.0 and true are no integers. Null means "not sent", unless a body
+makes it a value (`Body`). Only types are checked here; the rules check lengths, ranges and values.
 """
 
 import difflib
@@ -43,8 +43,8 @@ _SENT_TYPES = {
 class Reading:
     """The wrong members found so far.
 
-    `malformed` leads to the status 400. `invalid` leads to 422: missing members of nested objects, and lists
-    with too many items.
+    `malformed` leads to the status 400. `invalid` leads to 422: missing members without a default,
+    and lists with too many items.
     """
 
     malformed: FieldErrors = field(default_factory=FieldErrors)
@@ -84,16 +84,13 @@ def _members(struct: type[msgspec.Struct]) -> dict[str, _Member]:
     found = {}
     for info in msgspec.structs.fields(struct):
         metas: list[msgspec.Meta] = []
-        kinds = [
-            kind
-            for kind in _alternatives(info.type, metas)
-            if kind not in (types.NoneType, msgspec.UnsetType)
-        ]
+        alternatives = _alternatives(info.type, metas)
+        kinds = [kind for kind in alternatives if kind not in (types.NoneType, msgspec.UnsetType)]
         found[info.encode_name] = _Member(
             name=info.encode_name,
             kind=kinds[0] if len(kinds) == 1 else tuple(kinds),
             required=info.required,
-            nullable=info.default is msgspec.UNSET,
+            nullable=types.NoneType in alternatives and info.default is not None,
             metas=tuple(metas),
         )
     return found
@@ -132,7 +129,7 @@ def read_members(
     If members are wrong, add an error for each to `reading`, and return None.
 
     The errors are `unknown_field` for a member that the Struct lacks, `wrong_type`, and `required` for a
-    missing member of a nested object.
+    missing member without a default.
     """
     members = _members(struct)
     before = reading.count()

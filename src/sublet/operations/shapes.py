@@ -35,11 +35,12 @@ class Body(Struct, kw_only=True, forbid_unknown_fields=True):
 
     `read_structs.py` refuses wrong types (400). Lengths and ranges in the types are only documentation: the
     rules check values, so that one refusal (422) lists all wrong values. A member is `UNSET` if it was left
-    out and null has a meaning of its own.
+    out and null has a meaning of its own. A member without a default is required; it may be null if its type
+    says so, such as `note: str | None`.
     """
 
     required_members: ClassVar[tuple[str, ...]] = ()
-    """The required members, which are optional in the type, so that one refusal (422) lists missing and
+    """The other required members, which are optional in the type, so that one refusal (422) lists missing and
     invalid members.
     """
     required_alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()

@@ -49,6 +49,11 @@ def member(kind: type[T], name: str) -> Callable[[Reply], T]:
     return lambda reply: getattr(read(reply), name)
 
 
+def member_or_null(kind: type[T], name: str) -> Callable[[Reply], T | None]:
+    """Return the reader of an answer with one member, which is the result, or null."""
+    return member(kind | None, name)  # type: ignore[arg-type] # a union isn't a `type`
+
+
 def page(kind: type[T], name: str) -> Callable[[Reply], Page[T]]:
     """Return the reader of a page, whose items are the member `name`."""
     items = tuple[kind, ...]  # type: ignore[valid-type] # the kind is known at run time
