@@ -156,7 +156,7 @@ PLACES: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     ),
     "Second way: nameservers of a DNS provider": (
         (f"/names/{FQDN}", {}),
-        ("/names/annas-empty.example.net/records", {}),
+        (f"/names/{FQDN}/records", {}),
         (f"/names/{FQDN}/nameservers", {}),
         (f"/names/{FQDN}/nameservers", {"nameservers": "\n".join(NAMESERVERS)}),
     ),

@@ -155,5 +155,6 @@ def test_ds_records_below_an_unsigned_zone_are_shown_first_with_a_notice(tmp_pat
         )
     assert "This changes" in shown.text
     assert (
-        "example.test isn't signed, so the DS records have no effect. Keep the DS records until" in shown.text
+        "example.test isn't signed, so the DS records have no effect. Keep them, and ask the operator"
+        in shown.text
     )

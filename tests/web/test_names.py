@@ -109,7 +109,7 @@ def test_chosen_names_move_to_an_organization(service: RunningService) -> None:
     assert 'value="move"' in browser.get("/names").response.text
     chosen = [f"{label}.example.test" for label in ("alto", "bass", "cello")]
     fields = browser.get("/names/many?do=move&fqdn=alto.example.test").form("/names/many").fields
-    unchosen = browser.post("/names/many", fields | {"fqdn": chosen})
+    unchosen = browser.post("/names/many", fields | {"fqdn": chosen, "holder": ""})
     assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
     done = browser.post("/names/many", fields | {"fqdn": chosen, "holder": str(made["id"])})
     assert "2 of 3 names changed" in done.text

@@ -34,6 +34,27 @@ def test_another_name_keeps_the_rest_of_the_form(service: RunningService) -> Non
     ]
 
 
+def test_a_price_stays_in_view_if_its_confirmation_needs_a_new_sign_in(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user(credit_count=100)
+    browser = console(service, ada.email)
+    asked = {"registration_mode": "plus"}
+    quoted = browser.submit(browser.get("/register?fqdn=late.example.test"), "/register", **asked)
+    service.clock.advance(minutes=11)
+    refused = browser.submit(quoted, "/register", confirm="yes")
+    assert (refused.status, "Please confirm" in refused.text) == (403, True)
+    assert "come back here, and press the button again" in refused.text
+    service.clock.advance(minutes=-11)
+    done = browser.submit(refused, "/register", confirm="yes")
+    assert (done.path, "It cost 10 credits." in done.text) == ("/names/late.example.test", True)
+    service.pass_days(340)
+    browser = console(service, ada.email)
+    renewal = browser.submit(browser.get("/names/late.example.test/renew"), "/names/late.example.test/renew")
+    service.clock.advance(minutes=11)
+    refused = browser.submit(renewal, "/names/late.example.test/renew", confirm="yes")
+    assert (refused.status, "Please confirm" in refused.text) == (403, True)
+
+
 def test_a_plan_that_the_next_name_does_not_have_is_not_kept(service: RunningService) -> None:
     service.add_domain()
     ada = service.add_user()

@@ -60,7 +60,7 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     page = browser.get(path)
     (form,) = [each for each in page.forms if "holder" in each.fields]
     assert form.choices["holder"] == [str(made["id"])]
-    unchosen = browser.post(path, form.fields)
+    unchosen = browser.post(path, form.fields | {"holder": ""})
     assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
     moved = browser.post(path, form.fields | {"holder": str(made["id"])})
     told = "choir.example.test belongs to Choir now."

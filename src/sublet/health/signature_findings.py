@@ -43,7 +43,7 @@ def parent_findings(target: Target) -> Iterator[Finding]:
             Level.NOTICE,
             target.domain,
             f"{target.domain} isn't signed, so the DS records have no effect.",
-            f"Keep the DS records until {target.domain} is signed, or remove them.",
+            f"Keep them, and ask the operator to sign {target.domain}, or remove them.",
         )
 
 

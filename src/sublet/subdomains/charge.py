@@ -12,7 +12,7 @@ from sublet.credits.ledger import NewEntry
 from sublet.credits.model import Coupon, Outcome, Payable, Quote
 from sublet.credits.quote import check_payment, make_quote
 from sublet.db import Tx
-from sublet.errors import FieldError, TokenRestricted
+from sublet.errors import FieldError, SignInRequired, TokenRestricted
 from sublet.platform_domains.model import Label, Offer
 from sublet.platform_domains.store import find_renewal
 from sublet.subdomains import store
@@ -112,7 +112,8 @@ def quote_and_check(
     Raises, in this order:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see
             `quote.check_payment`.
-        SignInRequired: it costs credits, and the session's last sign-in is more than ten minutes ago.
+        SignInRequired: it costs credits, and the session's last sign-in is more than ten minutes ago. It has
+            the quote, so that a page goes on showing the price.
         TokenRestricted: see `refuse_over_daily_credits`.
     """
     quote = make_quote(
@@ -128,7 +129,11 @@ def quote_and_check(
     )
     check_payment(quote, payable)
     if quote.price > 0:
-        require_recent_sign_in(tx, actor)
+        try:
+            require_recent_sign_in(tx, actor)
+        except SignInRequired as refusal:
+            refusal.quote = quote
+            raise
     refuse_over_daily_credits(tx, actor, quote.price)
     return quote
 

@@ -68,7 +68,7 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
         title=ACTIONS[action],
         chosen=chosen,
         results=results,
-        holders=[("", "choose …"), *holders],
+        holders=holders,
         presets=await find_presets(call) if action == "nameservers" else [],
     )
 
