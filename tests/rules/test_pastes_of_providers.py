@@ -452,6 +452,8 @@ DS_LINES = (
     *("{ds}", "{fqdn}. 3600 IN DS {ds}", "DS {fqdn} {ds}", "DS record: {ds}", "@ IN DS {ds}"),
     "Key tag\t2371\nAlgorithm\t13 (ECDSAP256SHA256)\nDigest type\t2 (SHA-256)\nDigest\t{digest}",
     "Key tag: 2371, algorithm: 13, digest type: 2, digest: {digest}",
+    "Key tag: 2371   Algorithm: 13   Digest type: 2\nDigest: {digest}",
+    "Key Tag = 2371 Algorithm: 13 (ECDSAP256SHA256) Digest Type: 2 (SHA-256)\nDigest:\n{digest}",
     "Key Tag\n2371\nAlgorithm\nECDSAP256SHA256\nDigest Type\nSHA-256\nDigest\n{digest}",
 )
 FEET = (

@@ -242,7 +242,7 @@ def parse_pasted_ds(text: str, fqdn: str = "") -> Pasted[str]:
     found: list[str] = []
     ignored: list[str] = []
     labelled: list[tuple[str, list[str]]] = []
-    for line in _lines(_NAME_OF_NUMBER.sub(" ", text)):
+    for line in (part for each in _lines(_NAME_OF_NUMBER.sub(" ", text)) for part in _split_at_labels(each)):
         words = _words(line)
         record = _type_of(words)
         label, count = _label_of(words)
@@ -357,6 +357,21 @@ def _records_of_labels(labelled: list[tuple[str, list[str]]]) -> Iterator[str]:
             yield " ".join(each[part] for part in _DS_PARTS)
         elif all(part in each for part in _KEY_PARTS):
             yield f"{each['flags']} 3 {each['algorithm']} {each['public key']}"
+
+
+def _split_at_labels(line: str) -> list[str]:
+    """Return the parts of a line such as `Key tag: 2371 Algorithm: 13`."""
+    words = line.split()
+    parts: list[list[str]] = [[]]
+    at = 0
+    while at < len(words):
+        label, count = _label_of(words[at : at + 2])
+        these = words[at : at + max(1, count)]
+        if label and parts[-1] and these[-1].endswith((":", "=")):
+            parts.append([])
+        parts[-1] += these
+        at += len(these)
+    return [" ".join(each) for each in parts] if len(parts) > 1 else [line]
 
 
 def _label_of(words: list[str]) -> tuple[str | None, int]:
