@@ -145,8 +145,8 @@ check: $(VENV)/dev.stamp ## Format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 format: $(VENV)/dev.stamp ## Format the code and apply ruff's fixes
-	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
 
 lock: $(BIN)/python ## Resolve the dependencies again, with hashes and without index lines
 	$(PIP) install uv

@@ -38,7 +38,9 @@ def test_a_blank_for_a_dot_is_shown_before_it_is_stored(
     typed = "ns1.provider.example\nns2 provider.example"
     shown = browser.submit(browser.get(path), path, nameservers=typed)
     assert "This changes" in shown.text
-    assert "The nameservers are ns1.provider.example, provider.example." in shown.text
+    assert (
+        "Nothing is stored yet. Nameservers added: ns1.provider.example added: provider.example" in shown.text
+    )
     assert service.delegation("typo.example.test") == set()
 
 

@@ -37,17 +37,21 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class CheckNote:
-    """The note on the page with the result of a check. `kind` is its style: good, warn or bad."""
+    """The note on the page with the result of a check. `kind` is its style: good, warn or bad.
+
+    `taken` says which values are taken from other text than values.
+    """
 
     kind: str
     title: str
     findings: tuple[Finding | FindingShape, ...] = ()
     warnings: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
         """The sentences below the title."""
-        return [*(f"{each.message} {each.hint}" for each in self.findings), *self.warnings]
+        return [*(f"{each.message} {each.hint}" for each in self.findings), *self.taken, *self.warnings]
 
 
 _WELL_FORMED = "These entries are well-formed. This registry doesn't ask the nameservers."
@@ -75,20 +79,23 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
     }
 
 
-def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return what to tell the user about other text than values: the nameservers and DS records that are
-    taken, then the ignored lines.
-    """
+def told_of_taken(pasted: PastedDelegation) -> tuple[str, ...]:
+    """Return what to tell the user about the values that are taken from other text than values."""
     hosts = ", ".join(pasted.nameservers)
     taken = [f"The nameservers are {hosts}."] if hosts and (pasted.ignored or not pasted.is_list) else []
     if pasted.ds_records and not pasted.is_list:
         taken.append(f"The DS records are {', '.join(pasted.ds_records)}.")
+    return tuple(taken)
+
+
+def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
+    """Return what to tell the user about the lines from which nothing is taken."""
     if not pasted.ignored:
-        return tuple(taken)
+        return ()
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
     others = len(pasted.ignored) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""
-    return (*taken, f"Nothing is taken from {named}{more}.")
+    return (f"Nothing is taken from {named}{more}.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,8 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
     )
     target = await call.read("list_subdomains", partial(_read_target, planned=planned))
     note = await _ask_nameservers(call, fqdn, pasted, target)
-    return CheckedForm(target.delegation, replace(note, warnings=(*note.warnings, *told_of_ignored(pasted))))
+    warnings = (*note.warnings, *told_of_ignored(pasted))
+    return CheckedForm(target.delegation, replace(note, taken=told_of_taken(pasted), warnings=warnings))
 
 
 async def _ask_nameservers(call: PageCall, fqdn: str, pasted: PastedDelegation, target: Target) -> CheckNote:

@@ -166,7 +166,7 @@ async def change_nameservers(call: PageCall) -> Response:
             call.refusal = refusal
             return await _render_nameservers(call, subdomain, etag=etag)
         replaces_nothing = not records and not subdomain.nameservers
-        is_plain = checked.note.kind == "good" and not checked.note.warnings
+        is_plain = checked.note.kind == "good" and not (checked.note.warnings or checked.note.taken)
         if not (replaces_nothing and checked.delegation.nameservers and is_plain):
             return await _show_changes(call, subdomain, checked, records, etag)
     title = _NOT_STORED

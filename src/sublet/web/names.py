@@ -22,8 +22,6 @@ from sublet.web.waiting import NOTHING_WAITS, list_waiting_items
 
 ATTENTION_MAX = 10
 """The maximum number of shown names for each reason."""
-FEW = 5
-"""The number of names above which the list has the form that filters and sorts it."""
 ATTENTION: tuple[tuple[dict[str, object], str], ...] = (
     ({"status": "failed"}, "its publication failed"),
     ({"status": "expired"}, "it has expired"),
@@ -66,7 +64,6 @@ async def show_list(call: PageCall) -> Response:
         restorable=await call.read("list_subdomains", partial(_read_restorable, names=names))
         if filters["status"] == "trashed"
         else {},
-        few=FEW,
         may_move=bool(other_holders(call)),
         is_filtered=is_filtered,
     )

@@ -36,6 +36,8 @@ PAGE_LIMIT = 50
 """The number of items on a page of a list."""
 LISTED_MAX = 500
 """The maximum number of items of a list without pages."""
+FEW = 5
+"""The number of items above which a list has the form that filters it."""
 
 
 class _IdConvertor(Convertor[int]):
@@ -323,6 +325,7 @@ class PageCall:
                 "refusal": refusal,
                 "form_token": form_token(secret) if secret is not None else "",
                 "new_key": new_key,
+                "few": FEW,
                 "message": self.message,
                 **values,
             },

@@ -14,6 +14,7 @@ from sublet.web.delegation_form import (
     delegation_members,
     read_delegation_form,
     told_of_ignored,
+    told_of_taken,
 )
 from sublet.web.filters import plural
 from sublet.web.page import PageCall
@@ -83,7 +84,7 @@ async def send(call: PageCall) -> Response:
     path, name = f"/names/{done.subdomain.fqdn}", done.subdomain
     if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
         path += "/records"
-    told = told_of_ignored(pasted)
+    told = (*told_of_taken(pasted), *told_of_ignored(pasted))
     paid = [f"It cost {plural(done.charged_credits, 'credit')}."] if done.charged_credits else []
     sentences = " ".join((f"{name.fqdn} is registered.", *paid, *told))
     return call.redirect(path, sentences, is_warning=bool(pasted.ignored))

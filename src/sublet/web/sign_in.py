@@ -81,16 +81,15 @@ async def enter_code(call: PageCall) -> Response:
     try:
         await call.api("confirm_sign_in", members, is_guess=False)
     except ValidationFailed:
-        opened = await call.api("confirm_sign_up", members)
-        return show_opened(call, opened, next_path(call))
+        await call.api("confirm_sign_up", members)
+        return show_opened(call, next_path(call))
     return call.redirect(next_path(call), "You are signed in.")
 
 
-def show_opened(call: PageCall, opened: object, path: str) -> Response:
-    """Redirect a new user to the page that the browser asked for, or show what to do first."""
-    if path != START_PATH:
-        return call.redirect(path, "Your account is open, and you are signed in.")
-    return call.render("sign_up_done", done=opened, organization=None)
+def show_opened(call: PageCall, path: str) -> Response:
+    """Redirect a new user to the page that the browser asked for, or to the form for the first name."""
+    first = "/register" if path == START_PATH else path
+    return call.redirect(first, "Your account is open, and you are signed in.")
 
 
 async def show_link(call: PageCall) -> Response:

@@ -29,10 +29,12 @@ async def confirm(call: PageCall) -> Response:
     """Open the account, or accept the invitation to an organization."""
     token = call.form.get("token", "")
     try:
-        opened = await call.api("confirm_sign_up", {"token": token}, is_guess=False)
+        await call.api("confirm_sign_up", {"token": token}, is_guess=False)
     except ValidationFailed:
         # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a
         # failure.
         accepted = await call.api("accept_invitation", {}, code=token)
-        return call.render("sign_up_done", done=accepted, organization=accepted.organization)
-    return show_opened(call, opened, kept_path(call))
+        joined = accepted.organization
+        told = f"{accepted.user.email} is in {joined.name} now, as {joined.role}."
+        return call.redirect(f"/o/{joined.id}/names", told)
+    return show_opened(call, kept_path(call))
