@@ -69,7 +69,7 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
         nameservers="Type\tValue\nNS\tabby.ns.provider.example\nNS\tclark.ns.provider.example",
         ds_records=f"Key Tag\n2371\nAlgorithm\n13 (ECDSAP256SHA256)\nDigest Type\n2\nDigest\n{digest}",
     )
-    assert "Nothing is taken" not in shown.text, "a title has nothing to take"
+    assert "Not used" not in shown.text, "a title has nothing to take"
     done = browser.submit(shown, PATH, confirm="yes")
     assert f"2371 13 2 {digest.lower()}" in done.text
     assert service.delegation(FQDN) == {"abby.ns.provider.example", "clark.ns.provider.example"}
@@ -81,7 +81,7 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
     )
     page = browser.get("/register?fqdn=new.example.test")
     registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
-    told = "The nameservers are ns1.provider.example. Nothing is taken from Copy ."
+    told = "The nameservers are ns1.provider.example. Not used: Copy ."
     assert f"new.example.test is registered. {told}" in registered.text
 
 

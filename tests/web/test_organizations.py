@@ -37,7 +37,7 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert "The invitation is on its way." in page.text
     assert ben.get(f"{root}/members").status == 404
     (link,) = re.findall(r"/signup/confirm\?token=\S+", newest_mail(service, BEN))
-    assert "You are in Ada & Co" in ben.submit(ben.get(link), "/signup/confirm").text
+    assert f"{BEN} is in Ada & Co now, as viewer." in ben.submit(ben.get(link), "/signup/confirm").text
     seen = ben.get(f"{root}/members")
     assert (ADA in seen.text, f"{root}/rename" in seen.response.text) == (True, False)
     stolen = ben.post(f"{root}/rename", seen.form("/signout").fields | {"name": "Ben's"})

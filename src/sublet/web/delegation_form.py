@@ -95,7 +95,7 @@ def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
     named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
     others = len(pasted.ignored) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""
-    return (f"Nothing is taken from {named}{more}.",)
+    return (f"Not used: {named}{more}.",)
 
 
 @dataclass(frozen=True, slots=True)
