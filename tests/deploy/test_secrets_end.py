@@ -191,7 +191,7 @@ def test_no_code_link_or_token_is_left_once_the_mails_are_sent(address: str, tmp
             visit(serving, proxy, mailbox) as eve,
         ):
             use_everything(eve)
-            assert (len(eve.codes), len(eve.secrets)) == (3, 13)
+            assert (len(eve.codes), len(eve.secrets)) == (3, 11)
             wait_until(lambda: serving.service.read(unsent) == 0)
             texts = copies(serving, tmp_path)
             assert serving.stop() == 0
