@@ -302,7 +302,7 @@ def test_the_timeouts_of_a_database_do_not_end_a_long_copy(
     source: str, postgresql_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def copy_slowly(reading: Tx, writing: Tx) -> list[TableDigest]:
-        time.sleep(0.5)
+        time.sleep(2)
         return copy_tables(reading, writing)
 
     monkeypatch.setattr(copy_store, "copy_tables", copy_slowly)
@@ -310,7 +310,7 @@ def test_the_timeouts_of_a_database_do_not_end_a_long_copy(
         with psycopg.connect(url, autocommit=True) as connection:
             name = sql.Identifier(connection.info.dbname)
             for setting in ("idle_in_transaction_session_timeout", "statement_timeout"):
-                connection.execute(sql.SQL("ALTER DATABASE {} SET {} = 200").format(name, sql.SQL(setting)))
+                connection.execute(sql.SQL("ALTER DATABASE {} SET {} = 1500").format(name, sql.SQL(setting)))
         assert copy(source, url)["tables"]
 
 

@@ -39,7 +39,7 @@ _TITLES = {
 class CheckNote:
     """The note on the page with the result of a check. `kind` is its style: good, warn or bad.
 
-    `taken` says which values are taken from other text than values.
+    `taken` are the sentences of `told_of_taken`.
     """
 
     kind: str
@@ -66,7 +66,9 @@ def read_delegation_form(form: Form, fqdn: str) -> PastedDelegation:
 
 
 def form_mark(form: Form) -> str:
-    """Return a mark of the fields' texts, by which a confirmation says which texts the page has shown."""
+    """Return a digest of the texts in the fields. A confirmation sends that of the texts which the page has
+    shown.
+    """
     return sha256(repr([form.get(each, "").split() for each in FIELDS]).encode()).hexdigest()
 
 
@@ -80,7 +82,7 @@ def delegation_members(pasted: PastedDelegation) -> dict[str, Any]:
 
 
 def told_of_taken(pasted: PastedDelegation) -> tuple[str, ...]:
-    """Return what to tell the user about the values that are taken from other text than values."""
+    """Return sentences for the user with the values that are taken from a text, if it has more than them."""
     hosts = ", ".join(pasted.nameservers)
     taken = [f"The nameservers are {hosts}."] if hosts and (pasted.ignored or not pasted.is_list) else []
     if pasted.ds_records and not pasted.is_list:

@@ -64,7 +64,6 @@ async def show(call: PageCall) -> Response:
         actions=actions,
         is_new=is_new,
         presets=await find_presets(call, excluded_fqdn=subdomain.fqdn) if is_new else [],
-        etag=_etag(subdomain),
         records=shown.records,
         can_have_records=shown.can_have_records,
         warnings=timeline.warnings,

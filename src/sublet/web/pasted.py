@@ -73,7 +73,7 @@ _HOST_LABELS = frozenset(
         *("fourth", "value", "values", "data", "target", "record", "records", "type", "in", "ds", "dnssec"),
     )
 )
-"""The words before a nameserver that label it, in lower case and without signs and digits."""
+"""The words that label nameservers and DS records, in lower case and without signs and digits."""
 _DS_PARTS = ("tag", "algorithm", "digest type", "digest")
 _KEY_PARTS = ("flags", "algorithm", "public key")
 _LONG_PART = re.compile("[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}")
@@ -205,7 +205,7 @@ def _read_line(line: str, fqdn: str) -> tuple[_Line, list[str]]:
 
 def _is_heading(line: str, words: list[str], record: str | None, hosts: list[str]) -> bool:
     """True for a line such as `Type  Value`, or `Your nameservers at provider.example are:`."""
-    if len(words) > 1 and not hosts and record != "NS" and not any(map(_is_no_label, words)):
+    if len(words) > 1 and not hosts and record != "NS" and all(map(_may_label, words)):
         return True
     return line.endswith(":") and record is None and (len(words) > 1 or not hosts)
 
@@ -287,13 +287,13 @@ def _hosts_of_ns(words: list[str], fqdn: str) -> list[str]:
 
 def _is_sentence(words: list[str]) -> bool:
     """True if other words than labels and numbers stand before the first host of a line."""
-    return any(map(_is_no_label, takewhile(lambda word: _host(word) is None, words)))
+    return not all(map(_may_label, takewhile(lambda word: _host(word) is None, words)))
 
 
-def _is_no_label(word: str) -> bool:
-    """True if a word is no label of nameservers and DS records. A number may be one."""
+def _may_label(word: str) -> bool:
+    """True if a word labels nameservers or DS records, or has no letters."""
     letters = _letters(word).strip("0123456789").lower()
-    return letters != "" and letters not in _HOST_LABELS
+    return letters == "" or letters in _HOST_LABELS
 
 
 def _glue_entries(host: str, words: list[str]) -> Iterator[tuple[tuple[str, str], ...]]:

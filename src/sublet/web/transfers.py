@@ -33,7 +33,7 @@ async def show_one(call: PageCall) -> Response:
 
 
 async def accept(call: PageCall) -> Response:
-    """Accept an offered name for the chosen holder, and show it."""
+    """Accept an offered name for the chosen holder."""
     receiver = await acting_for_chosen_holder(call) if "holder" in call.form else call
     fqdn = (await receiver.api("accept", id=str(call.parameters["id"]))).transfer.subdomain
     return show_moved(call, receiver, fqdn)
@@ -102,7 +102,7 @@ def show_moved(call: PageCall, receiver: PageCall, fqdn: str) -> Response:
 
 
 def whose(call: PageCall) -> str:
-    """Return that a name belongs to the holder for whom a request acts, as the end of a sentence."""
+    """Return the end of a sentence that says whose a name is: it is of the holder for whom a request acts."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     holder = call.registrant.holder
     return f"belongs to {holder.name}" if holder.is_organization else "is yours"
