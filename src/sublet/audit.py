@@ -3,10 +3,10 @@ and changed values.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     JSON,
     Column,
@@ -32,8 +32,7 @@ from sublet.schema import BIG_ID, Instant, metadata
 ACTOR_KINDS = ("user", "operator", "system")
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(Struct, frozen=True):
     """The actor of a change: a user (with token or session, restrictions, request and address), the operator
     (with name), or the system.
 
@@ -238,8 +237,7 @@ def newest_at(tx: Tx) -> datetime | None:
     return row[0] if row is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """An event as the owner of its object sees it, without the actor's identity and the reason."""
 
     at: datetime
@@ -250,7 +248,7 @@ class Change:
 
 
 _CHANGES = Prepared(
-    select(*(audit_events.c[name] for name in Change.__slots__))
+    select(*(audit_events.c[name] for name in Change.__struct_fields__))
     .where(
         (audit_events.c.object_type == bindparam("of_type"))
         & (audit_events.c.object_id == bindparam("of"))
@@ -291,8 +289,7 @@ def nth_newest_at(tx: Tx, object_type: str, object_id: int, action: str, number:
     return row[0] if row is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEvent:
+class AuditEvent(Struct, frozen=True):
     """An event as the operator sees it."""
 
     id: int
@@ -313,7 +310,7 @@ class AuditEvent:
     session_id: int | None = None
 
 
-_EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__slots__))
+_EVENTS = select(*(audit_events.c[name] for name in AuditEvent.__struct_fields__))
 
 
 def list_events(
@@ -332,8 +329,7 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
     return AuditEvent(*row) if row is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class EventFilter:
+class EventFilter(Struct, frozen=True):
     """The filters of `search_events`. None means any. Events at `until` don't match.
 
     `actor` is a kind of actor or an operator's name. `objects` are types with ids; an event must match one of
@@ -379,8 +375,7 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
     return sorted(found, key=lambda event: event.id, reverse=True)[:limit]
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityFilter:
+class ActivityFilter(Struct, frozen=True):
     """The filters of `list_activity`. None means any. Events at `until` don't match."""
 
     action: str | None = None

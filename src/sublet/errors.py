@@ -7,9 +7,10 @@ compares the list with the classes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 
 class Category(Enum):
@@ -78,8 +79,7 @@ FIELD_ERRORS_MAX = 50
 """The maximum number of wrong fields in a refusal. A body of 64 KiB can have about ten thousand."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """A wrong field: its name (`nameservers[1]`, `glue[0].ipv4`), a code of `FIELD_CODES`, and a sentence."""
 
     field: str

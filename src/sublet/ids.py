@@ -5,8 +5,9 @@ import binascii
 import os
 import re
 import zlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.errors import InvalidCursor
 
@@ -48,8 +49,7 @@ def new_request_id() -> str:
 _REQUEST_IDS: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """The end of a page: the instant and id of its last row. Lists run from newest to oldest."""
 
     at: datetime

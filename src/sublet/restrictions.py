@@ -8,7 +8,6 @@ stores; owners of records in `subdomains/records/change.py` and `dyndns.py` ther
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import (
@@ -21,8 +20,11 @@ from ipaddress import (
 )
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from sublet.dns.names import InvalidName, is_at_or_below, is_below, parse_domain_name, shown
 from sublet.errors import FieldError
+from sublet.structs import replace
 
 T = TypeVar("T")
 Network = IPv4Network | IPv6Network
@@ -50,8 +52,7 @@ _RECORD_NAME = re.compile(r"@|(\*|[a-z0-9_-]{1,63})(\.[a-z0-9_-]{1,63})*(\.\*)?"
 _RECORD_NAME_CHARACTERS_MAX = 253
 
 
-@dataclass(frozen=True, slots=True)
-class Restrictions:
+class Restrictions(Struct, frozen=True):
     """What a token may do. None means no restriction.
 
     `names` are names, or `*.domain` for all names below a domain. `domains` are platform domains, `networks`

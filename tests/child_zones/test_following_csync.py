@@ -3,13 +3,13 @@ all the time; attacks change nothing.
 """
 
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sublet.db import Tx
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import find_csync_state, save_state
 from sublet.subdomains.store import find_unreleased
 from support.name_servers import resolver

@@ -6,13 +6,13 @@ its first DS records.
 """
 
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sublet.db import Tx
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from sublet.subdomains.store import find_unreleased
 from support.asking_children import (

@@ -1,7 +1,6 @@
 """The name server's answers at a zone cut and at the limits of a message's size."""
 
 import asyncio
-from dataclasses import replace
 
 import dns.flags
 import dns.message
@@ -15,6 +14,7 @@ from sublet.dns.answer import answer
 from sublet.dns.nameserver import NameServer
 from sublet.dns.query import read_query
 from sublet.dns.types import Record
+from sublet.structs import replace
 from support.in_memory_zone import DS_TEXT, RECORDS, apex, many_nameservers, reader_of, view_at
 
 

@@ -5,7 +5,6 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import dns.flags
@@ -18,6 +17,7 @@ from sublet.dns.difference import matches
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
 from sublet.primaries.compare_zone import NameDifference, ZoneDifferences, compare_zone
+from sublet.structs import replace
 from support.in_memory_zone import DS_TEXT, RECORDS, many_nameservers, reader_of, serving
 
 ZONE = "zone.example"

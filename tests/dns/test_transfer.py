@@ -5,7 +5,6 @@ accepted.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 
@@ -20,6 +19,7 @@ import pytest
 from sublet.dns.types import Primary, Record
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.transfer import ZoneTransfer, _Incoming, transfer_zone
+from sublet.structs import replace
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
 
 ZONE = "zone.example"

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from sublet.health.findings import CODES, report
 from sublet.health.model import IMPAIRED, Report
 from sublet.health.observe import observe
 from sublet.health.resolve import ForwardingResolver, IteratingResolver, Resolver
+from sublet.structs import replace
 from support.dns_world import ROOT_ADDRESS, ds_text, unbound_running, world_running
 from support.network_namespace import runs_outside
 from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world

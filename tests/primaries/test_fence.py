@@ -4,7 +4,6 @@ twins fail the tests.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from sublet.platform_domains.zone_store import ZoneState, find_zone_state, zone_
 from sublet.primaries import update as update_module
 from sublet.primaries.primary import send_update
 from sublet.primaries.publisher_transactions import Result
+from sublet.structs import replace
 from support.dns_proxy import DnsProxy, dns_proxy
 from support.name_servers import KINDS
 from support.repetitions import share

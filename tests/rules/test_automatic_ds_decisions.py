@@ -3,7 +3,6 @@
 import random
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from sublet.child_zones.model import (
 )
 from sublet.child_zones.signalling import join_proofs
 from sublet.dns.types import DsRecord
+from sublet.structs import replace
 from support.child_keys import (
     CHILD,
     DELETE_CDNSKEY,

@@ -1,6 +1,5 @@
 """Decisions about the requests of all nameservers of a child."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dns.flags
@@ -12,6 +11,7 @@ from sublet.child_zones.cds_answers import TYPES, decide_for_all_servers, reques
 from sublet.child_zones.model import Decision, Keep, Proof, Refuse, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
 from sublet.health.model import Observation, Reply, Server, Target
+from sublet.structs import replace
 from support.child_keys import CHILD, HOUR, ChildKey, cds, dnskeys, sign
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import floor
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from sublet.credits.coupons import apply_coupon, coupon_problem, normalise_code
 from sublet.credits.model import Coupon
+from sublet.structs import replace
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 TICK = timedelta(microseconds=1)

@@ -1,7 +1,6 @@
 """Decisions about nameservers and glue, as a table: zones that dnspython signs, with NSEC."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dns.dnssec
@@ -20,6 +19,7 @@ from sublet.child_zones.decide_csync import decide_for_all_servers, has_csync, q
 from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry
 from sublet.health.model import Observation, Reply, Server, Target
+from sublet.structs import replace
 from support.child_keys import CHILD, HOUR, ChildKey
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """Where DS records come from, by audit events."""
 
-from dataclasses import asdict
+from msgspec.structs import asdict
 from datetime import UTC, datetime, timedelta
 
 from sublet.audit import AuditEvent

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from sublet.health.schedule import (
     next_pause,
 )
 from sublet.limits import QUERIES_PER_SECOND
+from sublet.structs import replace
 
 NOW = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +12,7 @@ from sublet.platform_domains.model import (
     default_settings,
     is_visible,
 )
+from sublet.structs import replace
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 DOMAIN = PlatformDomain(

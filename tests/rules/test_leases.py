@@ -1,6 +1,5 @@
 """Leases: when they are free, when they are renewed, and when a process counts as gone."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from sublet.processes.leases import (
 )
 from sublet.processes.model import Lease, Process
 from sublet.processes.processes import GONE_AFTER, HEARTBEAT_SECONDS, is_running
+from sublet.structs import replace
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 STEP = timedelta(microseconds=1)

@@ -1,6 +1,5 @@
 """The rules of mail: retries, the form of a message, and the text of a mail about a ticket."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.policy import default
@@ -23,6 +22,7 @@ from sublet.mail.letter import (
 )
 from sublet.mail.model import GIVEN_UP_AFTER, Mail, Notice, back_off, is_given_up, with_link
 from sublet.mail.operator_notices import KINDS, NOTICES_MAX, write_operator_mail
+from sublet.structs import replace
 from sublet.tickets.model import NewMessage, Ticket
 from sublet.tickets.staff import mail_subject, mail_text
 

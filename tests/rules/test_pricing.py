@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
@@ -8,6 +7,7 @@ from sublet.accounts.model import User
 from sublet.config import Settings, SettingsError
 from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
+from sublet.structs import replace
 from sublet.subdomains.charge import registration_price, renewal_price
 from sublet.subdomains.modes import choose_mode
 from sublet.subdomains.quota import Quota, default_quota, withheld_modes

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -6,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.dns.types import RecordSet, RecordSetInput
+from sublet.structs import replace
 from sublet.subdomains.records.rule import check_records
 from sublet.subdomains.records.zone_file import (
     NOTES_MAX,

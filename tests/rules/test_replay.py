@@ -1,11 +1,11 @@
 """Replaying the events of a name: each step of the table, events that are no steps, and the resulting row."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from sublet.structs import replace
 from sublet.subdomains.lifecycle import ACTIONS
 from sublet.subdomains.replay import EMPTY_DELEGATION, TRANSITIONS, Event, PastTerm, RowFields, replay
 from sublet.web.activity import ACTION_WORDS

@@ -3,7 +3,6 @@ and the advice.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from sublet.dns.difference import describe_difference, served_delegation
 from sublet.dns.parent_servers import ParentServer, ServerAnswer
 from sublet.dns.records import delegation_records
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record
+from sublet.structs import replace
 from sublet.subdomains.delegation.served import ServedReport, report_served
 from sublet.subdomains.model import Subdomain
 from support.sample_subdomain import NAME as A_SUBDOMAIN

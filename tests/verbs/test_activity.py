@@ -2,7 +2,6 @@
 both databases.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from sublet.audit import ADDRESS_KEPT_FOR, ActivityFilter, audit_events, list_activity
+from sublet.structs import replace
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep.sweep import is_sweep_due

@@ -1,7 +1,6 @@
 """Searching audit events with the operator's filters; on both databases."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from sublet.audit import AuditEvent, EventFilter, find_event, search_events
 from sublet.cli.audit import _find_objects
 from sublet.errors import NotFound
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
 from sublet.subdomains.transfers.move import transfer

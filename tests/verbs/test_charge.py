@@ -1,7 +1,6 @@
 """The errors about the price of a request, in the order in which they are checked; on both databases."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from sublet.errors import (
     RenewalNotAvailable,
     ValidationFailed,
 )
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore

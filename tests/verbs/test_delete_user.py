@@ -2,7 +2,6 @@
 on both databases.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,6 +35,7 @@ from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
 from sublet.sign_in.devices.device import allow_device, start_device
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.restore import operator_restore

@@ -5,7 +5,6 @@ and reports no others.
 # ruff: noqa: S608 - the SQL consists of texts of these tests
 
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -36,6 +35,7 @@ from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.store import platform_domains
 from sublet.sign_in.passkeys import start_recovery
 from sublet.sign_up.store import mailed_codes
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.child_state_store import (
     AutomaticDs,

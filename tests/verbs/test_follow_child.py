@@ -1,6 +1,5 @@
 """Following a child's request for DS records: changes, refusals, audit and mails; on both databases."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -30,6 +29,7 @@ from sublet.health.control import impaired_report
 from sublet.health.due_checks import claim_due
 from sublet.health.model import DueCheck, Observation, Reply, Report, Server
 from sublet.mail.store import list_mails, mails
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
 from sublet.subdomains.delete import delete
 from sublet.subdomains.ds_sources import FOLLOWED

@@ -1,6 +1,5 @@
 """Following a child's CSYNC record: changes, refusals, audit and mails; on both databases."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -24,6 +23,7 @@ from sublet.health import store as health_store
 from sublet.health.due_checks import claim_due
 from sublet.health.model import Finding, Level, Report, Target
 from sublet.mail.store import list_mails
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import CsyncState, find_csync_state
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers

@@ -76,7 +76,9 @@ def test_an_unknown_address_gets_an_account(registry: Registry) -> None:
 def test_the_answer_does_not_reveal_whether_an_address_has_an_account(registry: Registry) -> None:
     organization_id = share(registry)
     known, unknown = invite(registry, organization_id), invite(registry, organization_id, EVE)
-    differing = {name for name in MailedCode.__slots__ if getattr(known, name) != getattr(unknown, name)}
+    differing = {
+        name for name in MailedCode.__struct_fields__ if getattr(known, name) != getattr(unknown, name)
+    }
     assert differing == {"id", "email", "code_digest", "link_digest"}
 
 

@@ -1,6 +1,5 @@
 """Leases have one holder at a time, and their epoch counts the holders; processes register and leave."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -25,6 +24,7 @@ from sublet.processes.processes import (
     list_running,
     record_heartbeat,
 )
+from sublet.structs import replace
 from support.leases import find, run_out
 from support.registry import Registry
 

@@ -2,7 +2,6 @@
 name.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,6 +28,7 @@ from sublet.mail.store import list_mails
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.registry.delete_user import delete_user
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.store import update_subdomain

@@ -1,6 +1,5 @@
 """The outbox: claiming mails, recording outcomes, retrying; on both databases."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from sublet.mail.model import (
     Mail,
 )
 from sublet.mail.outbox import claim, enqueue, enqueue_to, record_delivery, retry
+from sublet.structs import replace
 from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)

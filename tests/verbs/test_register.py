@@ -1,7 +1,6 @@
 """Registering a name (spec, part 4); on both databases."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +36,7 @@ from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain, grant_platform_domain
 from sublet.platform_domains.store import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge

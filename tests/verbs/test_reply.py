@@ -1,11 +1,10 @@
 """Replying to a ticket as its user or as staff (spec, part 4); on both databases."""
 
-from dataclasses import replace
-
 import pytest
 
 from sublet.db import Tx
 from sublet.errors import Conflict, TicketClosed, ValidationFailed
+from sublet.structs import replace
 from sublet.tickets.find import find_own_ticket_with_messages
 from sublet.tickets.lifecycle import MESSAGES_MAX
 from sublet.tickets.model import TicketRequest

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -19,6 +19,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import block_labels, set_label
 from sublet.platform_domains.model import MODES
 from sublet.platform_domains.store import offers, platform_domains
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge

@@ -1,7 +1,6 @@
 """The page of a name: what can be done now, and each of its forms, without a browser."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from sublet.db import Tx
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from support import databases
 from support.console_client import ConsoleClient, console

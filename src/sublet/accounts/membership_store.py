@@ -12,9 +12,9 @@ from sublet.db import Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import older
 
-_USER = tuple(users.c[name] for name in User.__slots__)
-_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
-_TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
+_USER = tuple(users.c[name] for name in User.__struct_fields__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__struct_fields__)
+_TOKEN = tuple(tokens.c[name] for name in Token.__struct_fields__)
 _MEMBERSHIPS: Select[Any] = (
     select(*_USER, *_ORGANIZATION, memberships.c.role, memberships.c.created_at)
     .select_from(memberships)
@@ -118,7 +118,7 @@ def search_organizations(tx: Tx, containing: str | None, limit: int) -> list[tup
     match.
     """
     number = select(func.count()).where(memberships.c.organization_id == organizations.c.id).scalar_subquery()
-    query = select(*(organizations.c[name] for name in Organization.__slots__), number)
+    query = select(*(organizations.c[name] for name in Organization.__struct_fields__), number)
     if containing is not None:
         query = query.where(contains_text((organizations.c.name, organizations.c.slug), containing))
     rows = tx.connection.execute(query.order_by(organizations.c.id.desc()).limit(limit))

@@ -1,16 +1,17 @@
 """The types of accounts: users, organizations, tokens, sessions, and the registrant who sends a request."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+
+from msgspec import Struct
 
 from sublet.accounts.roles import SCOPES_OF
 from sublet.audit import Actor
 from sublet.restrictions import UNRESTRICTED, Restrictions
+from sublet.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Organization:
+class Organization(Struct, frozen=True):
     """An organization.
 
     Grants (restricted platform domains, special labels) belong to the organization; names and credits to its
@@ -23,8 +24,7 @@ class Organization:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """A holder of names, credits, free quota and tickets: a person, or the account of an organization
     (`is_organization`).
 
@@ -49,8 +49,7 @@ class User:
     is_organization: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """A user's membership in an organization. `role` is one of `roles.ROLES`."""
 
     user: User
@@ -59,16 +58,14 @@ class Membership:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """A user and the user's own organization."""
 
     user: User
     organization: Organization
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A token without its secret; only the secret's digest is stored. `last_used_from` is an address.
 
     `budget_token_id` is set if a token with `daily_credits` created this token: to the creator's
@@ -109,8 +106,7 @@ class Token:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A browser that is signed in, without its secret; only the secret's digest is stored.
 
     `how` is the method of the last sign-in, one of `sessions.SIGN_IN_METHODS`, and `network` the client's
@@ -129,8 +125,7 @@ class Session:
     user_agent: str
 
 
-@dataclass(frozen=True)
-class Registrant:
+class Registrant(Struct, frozen=True, dict=True):
     """The user and organization of a request, and its token (spec, part 5) or session.
 
     Made at authentication, and never changed.

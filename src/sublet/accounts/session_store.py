@@ -66,10 +66,10 @@ recoveries = Table(
     Column("ends_at", Instant, nullable=False, index=True),
 )
 
-_USER = tuple(users.c[name] for name in User.__slots__)
-_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
-_SESSION = tuple(sessions.c[name] for name in Session.__slots__)
-_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
+_USER = tuple(users.c[name] for name in User.__struct_fields__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__struct_fields__)
+_SESSION = tuple(sessions.c[name] for name in Session.__struct_fields__)
+_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__struct_fields__)
 
 
 def _registrant(rows: Sequence[Sequence[Any]]) -> Registrant | None:
@@ -96,7 +96,7 @@ REGISTRANT_BY_SESSION = Query(
         *_USER,
         *_ORGANIZATION,
         *_SESSION,
-        *(_ACCOUNT.c[name] for name in User.__slots__),
+        *(_ACCOUNT.c[name] for name in User.__struct_fields__),
         memberships.c.role,
     )
     .select_from(

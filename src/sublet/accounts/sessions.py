@@ -3,8 +3,9 @@ changes (rules; no SQL).
 """
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.accounts.model import Session
 from sublet.errors import SessionInvalid
@@ -21,8 +22,7 @@ RECOVERY_WINDOW = timedelta(days=7)
 """How long a recovery has effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is
     enough.
     """
@@ -33,8 +33,7 @@ class Recovery:
     ends_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(Struct, frozen=True):
     """The last sign-in of a session. `has_passkeys` and `recovery` are about the session's user."""
 
     signed_in_at: datetime

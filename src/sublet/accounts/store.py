@@ -5,6 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -110,9 +111,9 @@ tokens = Table(
     sqlite_autoincrement=True,
 )
 
-_USER = tuple(users.c[name] for name in User.__slots__)
-_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__slots__)
-_TOKEN = tuple(tokens.c[name] for name in Token.__slots__)
+_USER = tuple(users.c[name] for name in User.__struct_fields__)
+_ORGANIZATION = tuple(organizations.c[name] for name in Organization.__struct_fields__)
+_TOKEN = tuple(tokens.c[name] for name in Token.__struct_fields__)
 _BY_ID = select(*_USER).where(users.c.id == bindparam("user_id"))
 _USER_BY_ID = Prepared(_BY_ID)
 # All our row locks are FOR NO KEY UPDATE. A transaction that inserts a row with a foreign key to a user takes
@@ -157,7 +158,11 @@ _HAS_FORMER_SECRET = (tokens.c.former_digest == bindparam("token_digest")) & (
 )
 _ACCOUNT = users.alias("account")
 _REGISTRANTS = select(
-    *_USER, *_ORGANIZATION, *_TOKEN, *(_ACCOUNT.c[name] for name in User.__slots__), memberships.c.role
+    *_USER,
+    *_ORGANIZATION,
+    *_TOKEN,
+    *(_ACCOUNT.c[name] for name in User.__struct_fields__),
+    memberships.c.role,
 ).select_from(
     tokens.join(users, users.c.id == tokens.c.user_id)
     .join(
@@ -359,7 +364,7 @@ def insert_token(
 
 def restriction_columns(restrictions: Restrictions) -> dict[str, Any]:
     """Return restrictions as the columns of a token."""
-    values = {name: getattr(restrictions, name) for name in Restrictions.__slots__}
+    values = asdict(restrictions)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

@@ -1,6 +1,6 @@
 """Add, edit, suspend and unsuspend users (`sublet user …`)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store
@@ -57,8 +57,7 @@ def add_user(
     return find_member(tx, user_id)
 
 
-@dataclass(frozen=True, slots=True)
-class UserEdit:
+class UserEdit(Struct, frozen=True):
     """The values to change; None keeps a value.
 
     `default_free_quota` removes the user's own quota, so that the default applies.

@@ -2,8 +2,9 @@
 docs/spec-choices.md, "Automatic DS"). Schedule a check after a child's NOTIFY message (RFC 9859).
 """
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.find import lock_holder
@@ -12,6 +13,7 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.health import store as health_store
 from sublet.health.schedule import new_health
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import ChildStates, find_automatic_ds, find_child_states, save_state
 from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
@@ -20,8 +22,7 @@ NOTIFY_PAUSE = timedelta(seconds=60)
 """The minimum time between two checks of a name because of NOTIFY messages, which anyone may send."""
 
 
-@dataclass(frozen=True, slots=True)
-class AutomaticDsView:
+class AutomaticDsView(Struct, frozen=True):
     """A name's automatic DS and CSYNC states with the policies of its platform domain, and its DS records
     with their sources.
     """

@@ -3,7 +3,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import dns.flags
@@ -26,6 +25,7 @@ from sublet.child_zones.model import (
 )
 from sublet.dns.types import DsRecord
 from sublet.health.model import Observation, Question, Reply, Server, Target, find_rrset, name_of, text_of
+from sublet.structs import replace
 
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""

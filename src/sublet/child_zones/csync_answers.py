@@ -1,7 +1,6 @@
 """Validate a nameserver's answers about its zone with the DS records of the parent (rules)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dns.dnssec
@@ -11,6 +10,7 @@ import dns.rdatatype
 import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
+from msgspec import Struct
 
 from sublet.dns.types import DsRecord
 from sublet.health.chain import matching_keys, valid_signatures
@@ -20,8 +20,7 @@ ITERATIONS_MAX = 50
 """The maximum number of NSEC3 iterations that are computed. RFC 9276 recommends 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRecords:
+class SignedRecords(Struct, frozen=True):
     """A set of records, and when it was signed.
 
     If the set is empty, the proof of its absence was signed then.

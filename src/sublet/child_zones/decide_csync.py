@@ -1,12 +1,12 @@
 """Decide whether a zone's CSYNC record changes the name's nameservers and glue (rules; RFC 7477)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import dns.message
 import dns.rdata
 from dns.rdtypes.ANY.CSYNC import CSYNC
+from msgspec import Struct
 
 from sublet.child_zones.cds_answers import usable_message
 from sublet.child_zones.csync_answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
@@ -141,8 +141,7 @@ def _serial_of_zone(version: Mapping[Question, SignedRecords], fqdn: str) -> int
     return int(soa.split(" ")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class _Zone:
+class _Zone(Struct, frozen=True):
     """The validated records of a child's zone."""
 
     target: Target

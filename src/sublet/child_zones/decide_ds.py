@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dns.dnssec
@@ -11,6 +10,7 @@ import dns.name
 import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.DS import DS
+from msgspec import Struct
 
 from sublet.child_zones.model import (
     Decision,
@@ -162,8 +162,7 @@ def _refuse_unless_proven(published: PublishedKeys, proof: Proof | None) -> Refu
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """The request in a zone's CDS and CDNSKEY records, with the name's present DS records."""
 
     name: dns.name.Name

@@ -1,7 +1,5 @@
 """Apply the decision about a child's CSYNC record, or store its refusal: the worker's verb."""
 
-from dataclasses import replace
-
 from msgspec.structs import replace as with_fields
 
 from sublet.accounts.find import find_member
@@ -17,6 +15,7 @@ from sublet.health.observe import glue_addresses
 from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.child_state_store import CsyncState, find_automatic_ds, find_csync_state, save_state
 from sublet.subdomains.find import find_for_operator, lock_for_operator

@@ -1,9 +1,10 @@
 """Apply the decision about a child's request for DS records, or store its refusal: the worker's verb."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
+
+from msgspec.structs import asdict
 
 from sublet import audit
 from sublet.accounts.find import find_member
@@ -18,6 +19,7 @@ from sublet.health.store import reschedule
 from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.child_state_store import AutomaticDs, CsyncState, find_automatic_ds, save_state
 from sublet.subdomains.ds_sources import CHANGES_OF_DS, FOLLOWED, last_change_by_hand

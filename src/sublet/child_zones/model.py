@@ -2,17 +2,16 @@
 CDNSKEY) and about nameservers with glue (CSYNC).
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import dns.rrset
 from dns.rdtypes.ANY.RRSIG import RRSIG
+from msgspec import Struct
 
 from sublet.dns.types import DsRecord, GlueEntry
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedKeys:
+class PublishedKeys(Struct, frozen=True):
     """The key and SOA records that a child's nameserver publishes.
 
     A set is None if there is none. `signatures` are of all four sets.
@@ -30,13 +29,11 @@ class PublishedKeys:
         return self.cds is not None or self.cdnskey is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """Keep the delegation as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Replace the DS records.
 
     `signed_at` is the inception of the older signature of the CDS and CDNSKEY records.
@@ -49,8 +46,7 @@ class Replace:
     awaited_since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Wait before these first DS records are accepted (RFC 8078, section 3.3).
 
     `digest` is of the CDS and CDNSKEY records. `since` is when the wait began, `until` when it ends if all
@@ -64,8 +60,7 @@ class Wait:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Remove all DS records (RFC 8078, section 4).
 
     `signed_at` is the inception of the older signature of the CDS and CDNSKEY records.
@@ -74,8 +69,7 @@ class Remove:
     signed_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """Refuse the child's request.
 
     `code` is one of `DS_REFUSALS` or `CSYNC_REFUSALS`; `message` says what to do.
@@ -115,8 +109,7 @@ DS_REFUSALS: dict[str, str] = {
 """Every code of a refusal, with its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The validated CDS and CDNSKEY records of the signalling names (RFC 9615).
 
     `problem` says why some names don't have them. `contradicts` is true if the validated records of
@@ -129,8 +122,7 @@ class Proof:
     contradicts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(Struct, frozen=True):
     """The first DS records for which a name waits: `digest` is of the CDS and CDNSKEY records.
 
     `since` is when the wait began, `seen_at` when a check last found the same records at all nameservers.
@@ -141,8 +133,7 @@ class Awaited:
     seen_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """Which requests of a name are followed: changes of DS records (`rollover`), first DS records
     (`bootstrap`).
 
@@ -162,8 +153,7 @@ class Rules:
     awaited: Awaited | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Change the nameservers and glue.
 
     `serial` is the zone's; `signed_at` is the oldest signature of the changed records.
@@ -195,8 +185,7 @@ CSYNC_REFUSALS: dict[str, str] = {
 """Every code of a refusal of a CSYNC record, with its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayGuard:
+class ReplayGuard(Struct, frozen=True):
     """The zone's serial and the time of its signature at the last change that was followed; None before the
     first one.
     """

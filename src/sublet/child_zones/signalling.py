@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import dns.exception
 import dns.flags
@@ -15,6 +14,7 @@ from sublet.dns.names import is_at_or_below
 from sublet.health.model import Target, find_rrset, name_of
 from sublet.health.query_limits import Budget
 from sublet.health.resolve import ForwardingResolver
+from sublet.structs import replace
 
 QUERIES_MAX = 64
 """The maximum number of queries to the resolver for a name: two types at 13 nameservers, over UDP and TCP."""

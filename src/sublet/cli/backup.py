@@ -1,11 +1,11 @@
 """`sublet backup` and `sublet restore`: checked copies of a registry on SQLite."""
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Struct
 from typer import Argument, Option
 
 from sublet import audit
@@ -43,8 +43,7 @@ SHOWN_MAX = 5
 """The maximum number of broken invariants to print. --json has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The contents of a copy.
 
     `violations` is None if the schema is older, because the doctor can only check the current schema.

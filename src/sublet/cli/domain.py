@@ -106,7 +106,7 @@ def _describe(tx: Tx, platform_domain: PlatformDomain) -> dict[str, Any]:
 
 
 def _describe_offer(offer: Offer) -> dict[str, Any]:
-    return select_members(offer, Offer.__slots__[1:])  # without the platform domain's id
+    return select_members(offer, Offer.__struct_fields__[1:])  # without the platform domain's id
 
 
 @audited_command(app, "add", SETTING_OPTIONS)

@@ -91,7 +91,7 @@ def _status(session: Session, *lines: str) -> Answer:
     def query(tx: Tx) -> dict[str, Any]:
         counts = store.count_states(tx)
         states = {each: counts.get(each, 0) for each in STATES}
-        return {**select_members(find_brake(tx), Brake.__slots__), "states": states}
+        return {**select_members(find_brake(tx), Brake.__struct_fields__), "states": states}
 
     found = session.read(query)
     checks = "working" if found["impaired_reason"] is None else "impaired; every checked name is unknown"

@@ -19,7 +19,7 @@ from sublet.mail.store import list_mails
 
 app = new_app("List mails, and send them again.")
 
-_MEMBERS = (*(name for name in Mail.__slots__ if name != "text"), "state")
+_MEMBERS = (*(name for name in Mail.__struct_fields__ if name != "text"), "state")
 """The members of a mail for --json, without the text, which is confidential."""
 
 

@@ -1,12 +1,12 @@
 """The output of commands: one JSON value, or lines and a table for people."""
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from sublet.errors import FieldError
 
@@ -16,8 +16,7 @@ function of the row's value.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table to print. `format_cell` converts its cells to text."""
 
     columns: tuple[str, ...]
@@ -25,8 +24,7 @@ class Table:
     empty: str = "None."
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The result of a command. With --json `value` is printed, otherwise `lines` and then `table`.
 
     `value` may be a function that returns a large value.
@@ -69,7 +67,7 @@ def as_instant(at: datetime) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON: dataclasses as objects, tuples as lists, and instants as RFC 3339 texts."""
+    """Return a value as JSON: structs as objects, tuples as lists, and instants as RFC 3339 texts."""
     return json.dumps(value, ensure_ascii=False, default=_encode)
 
 
@@ -78,8 +76,8 @@ def _encode(value: Any) -> Any:
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, for --json."""
-    return select_members(value, (field.name for field in dataclasses.fields(value)))
+    """Return the fields of a struct, for --json."""
+    return select_members(value, value.__struct_fields__)
 
 
 def format_cell(value: Any) -> str:

@@ -7,12 +7,12 @@ import pwd
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 import typer
+from msgspec import Struct
 from typer.core import TyperCommand
 
 from sublet.audit import Actor
@@ -27,8 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """The settings of a command, and its operator (the user of the operating system)."""
 
     settings: Settings

@@ -203,7 +203,7 @@ def check_ds(session: Session, name: SubdomainName) -> Answer:
             "fqdn": fqdn,
             "outcome": outcome,
             "refusal": refusal,
-            "ds_records": [select_members(each, DsRecord.__slots__) for each in ds_records],
+            "ds_records": [select_members(each, DsRecord.__struct_fields__) for each in ds_records],
         },
         (line,),
     )

@@ -39,7 +39,7 @@ _PRIORITIES = f"One of {', '.join(PRIORITIES)}"
 AUTHOR_NAME = "Support"
 
 
-_MEMBERS = (*Ticket.__slots__[1:-1], "archived")
+_MEMBERS = (*Ticket.__struct_fields__[1:-1], "archived")
 
 
 def _describe(ticket: Ticket) -> dict[str, Any]:

@@ -43,7 +43,9 @@ Reason = Annotated[
     str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit and for staff.")
 ]
 
-_MEMBERS = tuple(name for name in User.__slots__ if name not in ("organization_id", "is_organization"))
+_MEMBERS = tuple(
+    name for name in User.__struct_fields__ if name not in ("organization_id", "is_organization")
+)
 
 
 def _describe(member: Member) -> dict[str, Any]:

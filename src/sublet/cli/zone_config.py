@@ -7,12 +7,12 @@ import re
 import secrets
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from sublet.cli.options import Domain, invalid_option, parse_secondary, parse_server_address
 from sublet.cli.output import Answer
@@ -27,6 +27,7 @@ from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import server_config
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site, key_name
 from sublet.secret import Secret
+from sublet.structs import replace
 from sublet.subdomains.view_zone import apex_of, serial_of
 
 
@@ -45,8 +46,7 @@ _PRIMARIES: dict[Server, tuple[Places, Callable[[Site], ServerConfig]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     """The configuration of a machine. `name` is its folder below --output."""
 
     name: str

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from sublet.dns.serial import went_back
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
 from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
+from sublet.structs import replace
 
 TIMEOUT_SECONDS = 3.0
 """The timeout of a query."""
@@ -19,8 +21,7 @@ progress.
 FOLLOW_PAUSE_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProbe:
+class ServerProbe(Struct, frozen=True):
     """A server's answer.
 
     After a failure `serial` is None and `cause` is set. `detail` explains a failure or a standing.
@@ -38,8 +39,7 @@ class ServerProbe:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneProbe:
+class ZoneProbe(Struct, frozen=True):
     """The answers of a zone's servers.
 
     `fence` is from the primary's signed answer. If it is None, `cause` and `detail` say why.

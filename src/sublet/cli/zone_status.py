@@ -4,12 +4,13 @@ servers.
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from sublet.cli.output import Answer, Table, format_cell, key_value_lines
 from sublet.cli.session import Session
@@ -29,6 +30,7 @@ from sublet.primaries.find_primary import find_primary
 from sublet.primaries.primary import CAUSES
 from sublet.primaries.store import Waiting
 from sublet.primaries.zone_answers import AnswerProblem
+from sublet.structs import replace
 
 WAITING_MAX = timedelta(minutes=1)
 """The maximum time for a name to wait. Names are retried within a minute, so a longer wait means that the
@@ -38,8 +40,7 @@ FENCE_READINGS = 3
 """The maximum number of times that an unexpected fence is read, because the publisher may be changing it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredZone:
+class StoredZone(Struct, frozen=True):
     """What the database has about a zone.
 
     `fences` are the values that the registry may have written to the fence.
@@ -52,8 +53,7 @@ class StoredZone:
     now: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A problem: a cause of `primaries.primary.CAUSES` or a symptom of `ADVICE_BY_SYMPTOM`, its start (if
     known), and advice.
     """

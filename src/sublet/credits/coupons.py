@@ -1,8 +1,9 @@
 """Apply, add and retire coupons (docs/spec-choices.md, "Modes and prices")."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.audit import Actor
@@ -84,8 +85,7 @@ USES_MAX = 2**31 - 1
 _CODE = re.compile(r"[A-Z0-9][A-Z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class CouponTerms:
+class CouponTerms(Struct, frozen=True):
     """The terms of a new coupon.
 
     Either `percent` or `fixed_credits` is set. In the other fields None means no limit or restriction.
@@ -175,7 +175,7 @@ def _check_discount(terms: CouponTerms) -> list[FieldError]:
 
 def _audited_terms(coupon: Coupon) -> dict[str, object]:
     terms: dict[str, object] = {}
-    for name in Coupon.__slots__:
+    for name in Coupon.__struct_fields__:
         value = getattr(coupon, name)
         if name not in ("id", "uses", "retired_at", "created_at") and value is not None:
             terms[name] = value.isoformat() if isinstance(value, datetime) else value

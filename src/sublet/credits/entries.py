@@ -2,7 +2,7 @@
 `sublet payment record`).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_reason
@@ -136,8 +136,7 @@ def refund_charge(
     return post_entry(tx, actor, user, "credits.refund", entry)
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalPayment:
+class ExternalPayment(Struct, frozen=True):
     """A payment made outside Sublet.
 
     Either `package_id` is set, or `credits`, `amount` and `currency` are.
@@ -150,8 +149,7 @@ class ExternalPayment:
     currency: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Purchase:
+class _Purchase(Struct, frozen=True):
     credits: int
     amount: str
     currency: str

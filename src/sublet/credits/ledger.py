@@ -7,7 +7,8 @@ to another user.
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.credits.fields import check_amount, check_currency, check_reference
 
@@ -28,8 +29,7 @@ ADDS_CREDITS = {"charge": False, "purchase": True, "grant": True, "refund": True
 KINDS = (*ADDS_CREDITS, "adjustment")
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
+class NewEntry(Struct, frozen=True):
     """A ledger entry to post. `credits` is negative for a deduction. `reference` is unique among all entries.
 
     Only purchases have an `amount`, a decimal string in `currency`. `refunded_transfer_id` is the charge that
@@ -64,8 +64,7 @@ def check_entry(entry: NewEntry) -> None:
 _CHARGE_REFERENCE = re.compile(r"(register|renew|restore):([0-9]+):[0-9]{8}T[0-9]{6}\.[0-9]{6}Z")
 
 
-@dataclass(frozen=True, slots=True)
-class EntryWithAccounts:
+class EntryWithAccounts(Struct, frozen=True):
     """A stored ledger entry with the kinds and users of its two accounts, for the
     checks of `sublet doctor`.
     """

@@ -1,11 +1,11 @@
 """The types of credits: quote, coupon, ledger entry, package, and the outcome of a verb."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Payable:
+
+class Payable(Struct, frozen=True):
     """The confirmation, limit and coupon in a request that may cost credits.
 
     `may_spend` is true if the token has the scope credits:spend. Otherwise only free operations are allowed.
@@ -17,8 +17,7 @@ class Payable:
     may_spend: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Coupon:
+class Coupon(Struct, frozen=True):
     """A coupon. `kind` is percent or fixed, `value` is percent or credits.
 
     None means no limit or restriction.
@@ -40,8 +39,7 @@ class Coupon:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedCoupon:
+class AppliedCoupon(Struct, frozen=True):
     """A coupon with its discount on a price (docs/spec-choices.md, "Values": `coupon`)."""
 
     code: str
@@ -50,8 +48,7 @@ class AppliedCoupon:
     discount_credits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """The price and the effect of a paid operation (docs/spec-choices.md, "Values": Quote).
 
     Amounts are in credits.
@@ -72,8 +69,7 @@ class Quote:
     new_expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(Struct, frozen=True):
     """A stored ledger entry.
 
     `credits` is negative if the user's balance decreased. `amount` is a decimal string in `currency`.
@@ -92,8 +88,7 @@ class StoredEntry:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(Struct, frozen=True):
     """A package of credits for sale. `price` is a decimal string in `currency` (ISO 4217)."""
 
     id: int
@@ -105,8 +100,7 @@ class Package:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of a registrant's verb: the id of the changed object, the charge, and the coupon that was
     used.
 
@@ -119,8 +113,7 @@ class Outcome:
     coupon: AppliedCoupon | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EntryOfUser:
+class EntryOfUser(Struct, frozen=True):
     """A stored ledger entry, and its user's e-mail address."""
 
     entry: StoredEntry

@@ -1,8 +1,8 @@
 """The SQL of credits: the ledger with its entries, coupons and their uses, packages."""
 
-from dataclasses import asdict
 from datetime import datetime
 
+from msgspec.structs import asdict
 from sqlalchemy import (
     CheckConstraint,
     Column,
@@ -155,7 +155,7 @@ _SIGNED = case(
     (ledger_accounts.c.user_id.is_(None), -ledger_entries.c.credits), else_=ledger_entries.c.credits
 )
 _ENTRIES = select(
-    *(_SIGNED if name == "credits" else ledger_entries.c[name] for name in StoredEntry.__slots__)
+    *(_SIGNED if name == "credits" else ledger_entries.c[name] for name in StoredEntry.__struct_fields__)
 ).join_from(ledger_entries, ledger_accounts, ledger_accounts.c.id == ledger_entries.c.credit_account_id)
 _OWN = Pages(
     _ENTRIES.where(ledger_entries.c.user_id == bindparam("of")),
@@ -276,7 +276,7 @@ coupon_uses = Table(
 )
 
 
-_COUPON = tuple(coupons.c[name] for name in Coupon.__slots__)
+_COUPON = tuple(coupons.c[name] for name in Coupon.__struct_fields__)
 
 
 def lock_coupon(tx: Tx, code: str) -> Coupon | None:
@@ -342,7 +342,7 @@ packages = Table(
     sqlite_autoincrement=True,
 )
 
-_PACKAGE = tuple(packages.c[name] for name in Package.__slots__)
+_PACKAGE = tuple(packages.c[name] for name in Package.__struct_fields__)
 _NEWEST_FIRST = select(*_PACKAGE).order_by(packages.c.id.desc())
 _ALL = Prepared(_NEWEST_FIRST)
 _ON_SALE = Prepared(_NEWEST_FIRST.where(packages.c.retired_at.is_(None)))

@@ -3,7 +3,6 @@ is refused.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -111,8 +110,7 @@ SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
+class ConnectionSettings(msgspec.Struct, frozen=True):
     """The settings of a new connection, sent and checked in one round trip.
 
     `statement_seconds` is the timeout of statements, and turns on the timeout of idle transactions; with 0

@@ -8,10 +8,10 @@ the INSERT waits for it.
 
 import secrets
 import time
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, field
 from sqlalchemy import Column, Connection, Index, String, Table
 from sqlalchemy.exc import IntegrityError
 
@@ -64,8 +64,7 @@ def _new_id() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-@dataclass(slots=True)
-class Mark:
+class Mark(Struct):
     """The mark of a write, the same for all its attempts.
 
     If `is_unknown`, PostgreSQL may have committed the last attempt, and `result` is the function's result in

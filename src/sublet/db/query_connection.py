@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from msgspec import Struct
 
 from sublet.db.error_kinds import ErrorKind, classify_error
 
@@ -13,8 +13,7 @@ AsyncConnection = psycopg.AsyncConnection[Any]
 Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
 
 
-@dataclass(eq=False, slots=True)
-class _CountedConnection:
+class _CountedConnection(Struct, eq=False):
     """A connection, open or opening, and the number of queries that use it.
 
     If `is_dropped`, the last query closes it.

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -56,8 +55,7 @@ meanwhile.
 """
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(msgspec.Struct):
     run: Callable[[Tx], Any]
     future: asyncio.Future[Any]
     result: Any = None

@@ -7,10 +7,10 @@ finds the compiled text by a key of the whole statement. So statements that run 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct, field
 from sqlalchemy import (
     Column,
     Delete,
@@ -45,8 +45,7 @@ def insert_into(tx: Tx, table: Table) -> Any:
     return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Query(Generic[R]):
+class Query(Struct, Generic[R], frozen=True, eq=False):
     """A statement with its `bindparam`s. `read` converts the rows to the result.
 
     A query is data, so that the event loop can send it to the database (`Database.fetch`).
@@ -113,8 +112,7 @@ class Prepared:
         return for_driver(self._statement, tx.connection.dialect, names)
 
 
-@dataclass(frozen=True, slots=True)
-class DriverStatement:
+class DriverStatement(Struct, frozen=True):
     """A statement for a driver: its text, and the conversions of its parameters and results.
 
     `constants` are the values in the statement. `columns` has the positions of columns that are converted.

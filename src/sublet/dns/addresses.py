@@ -5,10 +5,11 @@ NAT64 of private addresses. With such glue a resolver would query its own networ
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
+
+from msgspec import Struct
 
 from sublet.dns.names import shown
 
@@ -23,8 +24,7 @@ class InvalidAddress(ValueError):  # noqa: N818 - named like the classes in subl
     """The text is not an address of the required family; `str()` is a message for users."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialBlock:
+class SpecialBlock(Struct, frozen=True):
     """A block of IANA's special-purpose registries, a block that is not unicast, or a provider's block that
     only its own network reaches.
     """

@@ -3,10 +3,11 @@
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_network
 from itertools import zip_longest
 from typing import Final
+
+from msgspec import Struct
 
 from sublet.counted import counted
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
@@ -29,8 +30,7 @@ GLUE_ADDRESSES_MAX: Final = 8
 """The maximum number of addresses of a host for each IP version. Each referral contains all addresses."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Nameservers:
+class _Nameservers(Struct, frozen=True):
     """The valid nameservers with their index in the request.
 
     `all_valid` is True if no nameserver was refused.

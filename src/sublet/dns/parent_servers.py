@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.dns.read_back import ReadBackFailed, read_served
 from sublet.dns.types import Record
@@ -11,8 +12,7 @@ QUERY_SECONDS = 3.0
 """The timeout of each server, and of all servers together, because they are queried concurrently."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParentServer:
+class ParentServer(Struct, frozen=True):
     """A name server of a platform domain's zone. `server` is its public host name.
 
     `role` is primary, secondary or built_in. `address` is its IP address and port; None if the settings have
@@ -24,8 +24,7 @@ class ParentServer:
     address: tuple[str, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAnswer:
+class ServerAnswer(Struct, frozen=True):
     """A server's answer: the zone's serial and the records of the name, or only a `failure`.
 
     `failure` is not_set_up, unreachable, no_answer or bad_response.

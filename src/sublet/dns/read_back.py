@@ -5,13 +5,13 @@ import secrets
 import struct
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 
 import dns.exception
 import dns.flags
 import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
+from msgspec import Struct
 
 from sublet.dns.ds import wire_name
 from sublet.dns.names import is_at_or_below, is_below
@@ -28,6 +28,7 @@ from sublet.dns.wire import (
     read_record,
     walk_records,
 )
+from sublet.structs import replace
 
 WINDOW_QUERIES = 100
 """The maximum number of queries in progress on a connection."""
@@ -56,8 +57,7 @@ class _BadResponse(Exception):  # noqa: N818 - named for what the caller sees
     """A response is unusable. `str()` is the rest of a sentence that starts with the server's address."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(Struct, frozen=True):
     """A question about an owner. The records of the answer are those of `name`.
 
     `wants_all` is False for the NS and DS records of a delegation, and True for all records at an owner.
@@ -122,8 +122,7 @@ def _about_records(name: str, desired: Collection[Record]) -> Iterator[_Question
             yield _Question(name, owner, "A", wants_all=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """The served records of one name and of the owners that should be empty, and the serial of the zone."""
 
     serial: int
@@ -266,8 +265,7 @@ def _query(query_id: int, question: _Question) -> bytes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
+class _Response(Struct, frozen=True):
     """The fields of a DNS response.
 
     `records` has one tuple per section, with the `PUBLISHED_TYPES` and SOA records only.

@@ -4,7 +4,8 @@ waiting requests.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.dns.difference import matches
 from sublet.dns.parent_servers import ParentServer
@@ -17,8 +18,7 @@ QUERY_SECONDS = 2.0
 """The timeout of the queries to a server."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Awaited:
+class _Awaited(Struct, frozen=True, eq=False):
     name: str
     desired: tuple[Record, ...]
     served: asyncio.Future[None]

@@ -3,8 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+
+from msgspec import Struct
 
 from sublet.dns.query import QUERIES_AT_ONCE, QUERY_BYTES_MAX
 from sublet.dns.wire import HEADER_BYTES
@@ -38,8 +39,7 @@ class _MalformedQuery(Exception):  # noqa: N818 - the client's error
     """The length of the next query is impossible, so its end is unknown."""
 
 
-@dataclass(slots=True, eq=False)
-class _Connection:
+class _Connection(Struct, eq=False):
     """A TCP connection.
 
     `idle_since` is when it began to wait for a whole query; None while queries are answered.

@@ -1,8 +1,9 @@
 """The types that the DNS code shares: delegations, their input, records, zones and servers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sublet.secret import Secret
 
@@ -26,8 +27,7 @@ PUBLISHED_TYPES: Final = tuple(sorted({*DELEGATION_TYPES, *RECORD_TYPES}))
 """All record types that the registry publishes at and below registered names."""
 
 
-@dataclass(frozen=True, slots=True)
-class GlueEntry:
+class GlueEntry(Struct, frozen=True):
     """A nameserver host with one or two addresses: in a stored delegation in canonical form, in a request not
     checked.
     """
@@ -37,8 +37,7 @@ class GlueEntry:
     ipv6: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DsRecord:
+class DsRecord(Struct, frozen=True):
     """A DS record (RFC 4034, section 5), with the digest in hex: in a stored delegation valid and in lower
     case, in a request not checked.
     """
@@ -49,8 +48,7 @@ class DsRecord:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delegation:
+class Delegation(Struct, frozen=True):
     """The delegation of one name: nameservers in the user's order, glue, DS records.
 
     Host names are lower-case A-labels without the final dot. Stored delegations come from
@@ -62,8 +60,7 @@ class Delegation:
     ds_records: tuple[DsRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSet:
+class RecordSet(Struct, frozen=True):
     """An RRset that a registrant stores at or below a name, in canonical form (RFC 2181, section 5).
 
     `name` is the owner relative to the registered name, in lower case: `@` for the name itself, or labels
@@ -77,8 +74,7 @@ class RecordSet:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSetInput:
+class RecordSetInput(Struct, frozen=True):
     """An RRset in a request, not checked. `ttl_seconds` None means the default."""
 
     name: str
@@ -87,8 +83,7 @@ class RecordSetInput:
     ttl_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Dnskey:
+class Dnskey(Struct, frozen=True):
     """A DNSKEY in a request, with `public_key` in base64.
 
     The registry publishes the SHA-256 DS record of the key.
@@ -104,8 +99,7 @@ DsLike = str | DsRecord | Dnskey
 """A DS record, or a DNSKEY that stands for one. A text is the zone-file form of either."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Record:
+class Record(Struct, frozen=True, order=True):
     """One resource record.
 
     `owner` is a full name in lower case without the final dot. `type` is the mnemonic ("NS"). `rdata` is the
@@ -118,8 +112,7 @@ class Record:
     rdata: str
 
 
-@dataclass(frozen=True, slots=True)
-class Apex:
+class Apex(Struct, frozen=True):
     """The values of a zone's SOA record, and of the NS records at its apex.
 
     `addresses` are the A and AAAA records of the apex nameservers inside the zone.
@@ -138,8 +131,7 @@ class Apex:
     addresses: tuple[Record, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneView:
+class ZoneView(Struct, frozen=True):
     """The part of a zone that the answers for one or several query names need, read at one instant.
 
     `apex` has the SOA and NS records, and the addresses of the apex nameservers. `records` has, by owner, the
@@ -160,8 +152,7 @@ class ZoneView:
     parent: "ZoneView | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class TsigKey:
+class TsigKey(Struct, frozen=True):
     """A key for signed messages (RFC 8945): its name without the final dot, `hmac-sha256` or better, the
     secret in base64.
     """
@@ -171,8 +162,7 @@ class TsigKey:
     secret: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Primary:
+class Primary(Struct, frozen=True):
     """A primary server that accepts our updates: its name in the settings, its IP address and port, and our
     key.
     """
@@ -183,8 +173,7 @@ class Primary:
     key: TsigKey
 
 
-@dataclass(frozen=True, slots=True)
-class Secondary:
+class Secondary(Struct, frozen=True):
     """A secondary server to watch: its host name in the apex NS records, its IP address and port."""
 
     host: str

@@ -196,7 +196,7 @@ def _check_sign_ins(tx: Tx) -> Iterator[Violation]:
 
 def _check_recoveries(tx: Tx) -> Iterator[Violation]:
     """Yield the users whose recovery has a wrong start or end, and deleted users with a recovery."""
-    query = select(*(recoveries.c[name] for name in Recovery.__slots__), users.c.deleted_at)
+    query = select(*(recoveries.c[name] for name in Recovery.__struct_fields__), users.c.deleted_at)
     for *values, deleted_at in tx.connection.execute(query.select_from(recoveries.outerjoin(users))):
         found = Recovery(*values)
         times = (found.ready_at - found.asked_at, found.ends_at - found.ready_at)

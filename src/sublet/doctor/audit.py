@@ -3,9 +3,9 @@ reused.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -38,8 +38,7 @@ MESSAGES = ("ticket.open", "ticket.reply", "ticket.staff_reply", "ticket.close")
 """The actions that add a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
+class Audited(Struct, frozen=True):
     """A column with the time of an audit event.
 
     Each row in which it isn't null, and for which `condition` is true, must have the event.

@@ -108,7 +108,7 @@ def _check_entries(tx: Tx) -> Iterator[Violation]:
     }
     columns = [
         of_accounts[name] if name in of_accounts else ledger_entries.c[name]
-        for name in EntryWithAccounts.__slots__
+        for name in EntryWithAccounts.__struct_fields__
     ]
     query = select(*columns).select_from(
         ledger_entries.outerjoin(debit, debit.c.id == ledger_entries.c.debit_account_id).outerjoin(
@@ -237,7 +237,7 @@ def _check_discounts(tx: Tx) -> Iterator[Violation]:
 
     The list price is not stored. It is the sum of charge and discount.
     """
-    columns = [coupons.c[name] for name in Coupon.__slots__]
+    columns = [coupons.c[name] for name in Coupon.__struct_fields__]
     query = (
         select(
             coupon_uses.c.id,

@@ -1,9 +1,9 @@
 """The results of the doctor, and the SQL that its checks share."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Column, ColumnElement, Select, exists, func, select
 
 from sublet.audit import audit_events
@@ -11,8 +11,7 @@ from sublet.db import Tx
 from sublet.schema import STREAMED
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A broken invariant: its name, the object that breaks it, and a sentence about the problem."""
 
     invariant: str
@@ -24,8 +23,7 @@ class Violation:
         return f"{self.invariant}: {self.object_type} {self.object_id}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A message for the operator that isn't about a broken invariant."""
 
     notice: str

@@ -28,8 +28,8 @@ SWEEP_MILESTONES = {
 """The milestones of the sweep's actions. The operator's actions have no milestones."""
 _PUBLISHER_ACTIONS = ("subdomain.publish", "subdomain.publish_failed", "subdomain.hand_over")
 """The publisher's events, which are most of the audit. They don't change the row of a name."""
-_ROW_COLUMNS = tuple(name for name in RowFields.__slots__ if name != "delegation")
-_TERM_COLUMNS = tuple(PastTerm.__slots__)
+_ROW_COLUMNS = tuple(name for name in RowFields.__struct_fields__ if name != "delegation")
+_TERM_COLUMNS = tuple(PastTerm.__struct_fields__)
 
 
 def check_name_history(tx: Tx) -> Iterator[Violation]:

@@ -5,7 +5,6 @@ has DS records, validate. So a question is lost only if no nameserver answers it
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import dns.flags
@@ -13,6 +12,7 @@ import dns.message
 import dns.name
 import dns.rcode
 import dns.rdatatype
+from msgspec import Struct
 
 from sublet.health.chain import ChainVerdict, Validator, judge_keys, supported_ds, worst_of
 from sublet.health.model import NOT_ASKED, Observation, Question, Reply, Server, Target, find_rrset, name_of
@@ -26,8 +26,7 @@ def questions_of_resolvers(fqdn: str, label: str) -> tuple[Question, ...]:
     return ((fqdn, "A"), (fqdn, "AAAA"), (f"{label}.{fqdn}", "A"))
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedServer:
+class JudgedServer(Struct, frozen=True):
     """A nameserver that was asked.
 
     `faults` has each question whose answer resolvers can't use, with the reason; `doubts` those that some
@@ -63,8 +62,7 @@ class JudgedServer:
         return chain is not None and chain.problem is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What resolvers get of a delegation.
 
     `lost` are the questions that no nameserver answers, if resolvers fail for the name or for a name below

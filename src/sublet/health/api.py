@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -134,8 +135,7 @@ time.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PriorCheck:
+class PriorCheck(Struct, frozen=True):
     """The result of checking a delegation before storing it.
 
     `plan` and `report` are None if it wasn't checked.

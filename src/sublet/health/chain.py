@@ -1,7 +1,6 @@
 """Validate a nameserver's answers with the DS records of the parent zone (RFC 4035, section 5; rules)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import dns.dnssec
@@ -14,10 +13,12 @@ import dns.rdatatype
 import dns.rrset
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
+from msgspec import Struct
 
 from sublet.dns.types import DsRecord
 from sublet.health.denial import proves_absence, proves_wildcard
 from sublet.health.model import find_rrset
+from sublet.structs import replace
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
@@ -34,8 +35,7 @@ _REVOKE_FLAG = 0x0080
 _DENIALS = (dns.rdatatype.NSEC, dns.rdatatype.NSEC3)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainVerdict:
+class ChainVerdict(Struct, frozen=True):
     """The result of a validation.
 
     `problem` is None if the answers validate, else `without_key` (no DS record matches a key), `expired`,

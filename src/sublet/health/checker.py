@@ -6,9 +6,10 @@ All processes together send a nameserver a limited number of queries.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+
+from msgspec import Struct
 
 from sublet.config import Settings, parse_listen, split_list
 from sublet.db import Database
@@ -27,14 +28,14 @@ from sublet.health.resolve import (
     Resolver,
     is_special_use,
 )
+from sublet.structs import replace
 
 CLAIM_PAUSE_SECONDS = 0.2
 CONTROL_SECONDS = 10.0
 """The maximum time for the control after a check."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """The report of a check, and the observations that it is based on.
 
     `found` is the report that the observations alone give. It equals `report` if the control group worked.

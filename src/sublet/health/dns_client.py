@@ -5,7 +5,6 @@ case of letters (RFC 5452).
 import asyncio
 import errno
 import secrets
-from dataclasses import replace
 
 import dns.edns
 import dns.exception
@@ -18,6 +17,7 @@ import dns.rdatatype
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
 from sublet.health.model import NOT_ASKED, Reply
 from sublet.health.query_limits import Budget, QueryRateLimit
+from sublet.structs import replace
 
 PORT = 53
 UDP_SECONDS = 1.5

@@ -1,7 +1,6 @@
 """The worker's verbs: schedule checks, claim the checks that are due, and record their results."""
 
 import random
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sublet import audit
@@ -29,6 +28,7 @@ from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain, list_platform_domains
 from sublet.platform_domains.zone_store import is_zone_signed
+from sublet.structs import replace
 from sublet.subdomains.lifecycle import is_delegated, is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain

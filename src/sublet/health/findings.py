@@ -6,7 +6,6 @@ works, and otherwise an error.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from ipaddress import ip_network
 
@@ -49,6 +48,7 @@ from sublet.health.model import (
 )
 from sublet.health.observe import glue_addresses
 from sublet.health.signature_findings import signature_findings
+from sublet.structs import replace
 
 CODES: dict[str, str] = {
     "nameserver_not_found": "the nameserver has no address in the DNS",

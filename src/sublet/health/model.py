@@ -1,7 +1,6 @@
 """The types of delegation health: targets of checks, observations, findings, stored health."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -9,6 +8,7 @@ import dns.message
 import dns.name
 import dns.rdatatype
 import dns.rrset
+from msgspec import Struct, field
 
 from sublet.dns.types import Delegation
 
@@ -27,8 +27,7 @@ class Level(StrEnum):
     NOTICE = "notice"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A delegation to check, stored or planned, or the `aliases` of a name with records (`aliases.py`).
 
     `parent_signed` is true if the zone of `domain` is signed; otherwise DS records have no effect. `unheld`
@@ -45,8 +44,7 @@ class Target:
     is_published: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HostAddresses:
+class HostAddresses(Struct, frozen=True):
     """The addresses of a nameserver, or why they weren't found.
 
     `failure` is `not_found` (the host has no address in the DNS), `bogus` (its addresses don't validate), or
@@ -61,8 +59,7 @@ class HostAddresses:
     missing_in: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """The outcome of one query.
 
     `failure` is None, `no_answer` (a timeout, or the connection failed), `malformed`, `no_route` (this
@@ -82,8 +79,7 @@ Question = tuple[str, str]
 """A name without the final dot, and a record type."""
 
 
-@dataclass(slots=True)
-class Server:
+class Server(Struct):
     """The replies of a nameserver at one address.
 
     `answers` are the replies to the questions of resolvers about the name and a name below it, as a resolver
@@ -109,8 +105,7 @@ class Server:
     cds_udp: Reply = NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """The observations of one check.
 
     `unlisted_hosts` and `unlisted` are the nameservers that only the zone names, and their servers.
@@ -128,8 +123,7 @@ class Observation:
     resolved: dict[Question, Reply] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A fault, or a possible improvement.
 
     `subject` is a host, an address, an algorithm, a domain or the name.
@@ -147,8 +141,7 @@ def worst_first(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda each: tuple(Level).index(each.level))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The state and findings of a delegation after one check."""
 
     state: str
@@ -179,8 +172,7 @@ def text_of(name: dns.name.Name) -> str:
     return name.to_text(omit_final_dot=True).lower().removesuffix(".")
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The stored health of a name's delegation.
 
     `generation` is the generation that was checked last. `next_state` is a new state, found at `next_since`,
@@ -203,8 +195,7 @@ class Health:
     warned_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HealthChange:
+class HealthChange(Struct, frozen=True):
     """A change of a name's state, with the codes of its findings."""
 
     at: datetime
@@ -212,8 +203,7 @@ class HealthChange:
     codes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DueCheck:
+class DueCheck(Struct, frozen=True):
     """A check that is due: the name's id, its published generation, and the delegation to check."""
 
     subdomain_id: int

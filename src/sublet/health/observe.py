@@ -8,7 +8,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -40,6 +39,7 @@ from sublet.health.query_limits import (
     may_ask,
 )
 from sublet.health.resolve import ForwardingResolver, Resolver
+from sublet.structs import replace
 
 Claim = Callable[[Sequence[str]], AbstractAsyncContextManager[datetime | None]]
 """Claims addresses for one check. Yields None, or the time to try again if another check has claimed one of

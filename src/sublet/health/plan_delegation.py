@@ -4,8 +4,9 @@ For POST /delegation-checks, and for platform domains whose setting `delegation_
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
+
+from msgspec import Struct
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
@@ -33,8 +34,7 @@ NOT_CHECKED_IN_TIME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A delegation to check before it is stored.
 
     `mode` is the platform domain's `delegation_check`: off, warn or require.

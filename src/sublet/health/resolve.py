@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -16,10 +15,12 @@ import dns.name
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
+from msgspec import Struct
 
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import NOT_ASKED, HostAddresses, Reply, find_rrset, name_of, text_of
 from sublet.health.query_limits import ADDRESSES_MAX, Budget, Network, may_ask
+from sublet.structs import replace
 
 ALIASES_MAX = 4
 """The maximum number of CNAME records that are followed from a host."""
@@ -87,8 +88,7 @@ class Resolver(Protocol):
         """Return the addresses of a host, or the failure. Raises nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     """The answer for one name and type: addresses, an alias, or a `failure` and `missing_in` of
     `HostAddresses`.
     """
@@ -226,8 +226,7 @@ def _zone_of(message: dns.message.Message) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ZoneServers:
+class _ZoneServers(Struct, frozen=True):
     """A zone with its nameservers, and their addresses from glue."""
 
     zone: dns.name.Name

@@ -1,10 +1,10 @@
 """Decide when names are checked, when their states change, and when broken names leave the DNS (rules)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sublet.health.model import BROKEN, DEGRADED, HEALTHY, IMPAIRED, UNKNOWN, Finding, Health, Report
+from sublet.structs import replace
 
 FIRST_CHECK = timedelta(minutes=2)
 """The minimum time between a change and the first check, so that the holder can start the nameservers."""

@@ -3,10 +3,11 @@ the brake.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 from sqlalchemy import (
     JSON,
     CheckConstraint,
@@ -398,8 +399,7 @@ health_brake = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Brake:
+class Brake(Struct, frozen=True):
     """The state of the brake: when and why it stopped the consequences of health checks, and when the
     operator resumed them.
 
@@ -413,7 +413,7 @@ class Brake:
     impaired_reason: str | None
 
 
-_BRAKE = select(*(health_brake.c[name] for name in Brake.__slots__))
+_BRAKE = select(*(health_brake.c[name] for name in Brake.__struct_fields__))
 _FIND_BRAKE = Prepared(_BRAKE)
 _LOCK_BRAKE = Prepared(_BRAKE.with_for_update())
 

@@ -2,8 +2,9 @@
 docs/spec-choices.md, "Delegation health").
 """
 
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
@@ -14,14 +15,14 @@ from sublet.health import store
 from sublet.health.due_checks import is_checked, target_of
 from sublet.health.model import DueCheck, Finding, Health, HealthChange, Level
 from sublet.health.schedule import leaves_at
+from sublet.structs import replace
 from sublet.subdomains.child_state_store import ChildStates
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 
 
-@dataclass(frozen=True, slots=True)
-class HealthView:
+class HealthView(Struct, frozen=True):
     """A name with the health of its delegation (None if it isn't checked), and the changes of its state, the
     newest first, if they were read.
 

@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -37,8 +37,7 @@ RefusalPage = Callable[[Request, Refusal], Awaitable[Response]]
 """Returns a refusal as a page."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusSources:
+class StatusSources(Struct, frozen=True):
     """The objects that the status pages read.
 
     `readiness` has the checks of `/readyz` besides the database, by name.

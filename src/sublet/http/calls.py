@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -63,8 +62,7 @@ FailureLimits = list[tuple[str, str]]
 """The rate limits, as policies and keys, that a failed authentication counts against."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SentRequest:
+class SentRequest(msgspec.Struct, kw_only=True):
     """A request to an operation, without its credentials.
 
     `path` is the whole path, `parameters` are the path parameters. `fields` are the headers of the request;
@@ -77,10 +75,10 @@ class SentRequest:
     client: Client
     request_id: str
     path: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     query_string: bytes = b""
-    sent_members: dict[str, Any] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
+    sent_members: dict[str, Any] = msgspec.field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
     counted_as: str = ""
     counted_classes: set[str] | None = None
 
@@ -236,7 +234,7 @@ class Calls:
         """
         if operation.reads:
             read: msgspec.Struct | Answer[Any] = await self.context.db.read(operation.function, call)
-            return Answer(read) if isinstance(read, msgspec.Struct) else read
+            return read if isinstance(read, Answer) else Answer(read)
         answer: Answer[Any]
         if not operation.takes_body:
             answer = await operation.function(call)

@@ -7,7 +7,6 @@ verb does the other checks.
 
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -55,8 +54,7 @@ from sublet.secret import without_codes
 log = structlog.get_logger()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Request(SentRequest):
+class _Request(SentRequest, kw_only=True):
     """A request during its checks, with the values for its answer and its log line."""
 
     scope: Scope

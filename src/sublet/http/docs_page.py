@@ -4,12 +4,12 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from sublet.errors import FIELD_CODES, MALFORMED_FIELD_CODES
 from sublet.http.errors import JSON_TYPE
@@ -21,8 +21,7 @@ Document = dict[str, Any]
 _LOADER = jinja2.PackageLoader("sublet.http", "docs_templates")
 
 
-@dataclass(frozen=True)  # without slots, because of cached_property
-class Entry:
+class Entry(Struct, frozen=True, dict=True):
     """An operation, an error code or a field code.
 
     `anchor` is unique in the reference, `mark` is a method or a status.
@@ -45,8 +44,7 @@ class Entry:
         return f"{self.heading} {self.html.striptags()}".casefold()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The entries of one page."""
 
     slug: str
@@ -60,8 +58,7 @@ class Group:
         return f"{DOCS_PATH}/{self.slug}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """The whole reference. `url` is the API's base URL."""
 
     title: str

@@ -8,7 +8,6 @@ fault and a malformed request have another status.
 import asyncio
 import base64
 import binascii
-import dataclasses
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,6 +31,7 @@ from sublet.operations.call import Context
 from sublet.operations.client import Client, origin_refusal
 from sublet.operations.operation import Operation
 from sublet.operations.rate_limiter import DYNDNS
+from sublet.structs import replace
 from sublet.subdomains.records.dyndns import (
     BADAUTH,
     GOOD,
@@ -66,7 +66,7 @@ class Dyndns:
         self._calls = Calls(context)
         self._clients = Clients(context.settings, public_url)
         self._change = next(each for each in operations if each.name == "change_records")
-        self._request = dataclasses.replace(self._change, rate_class=DYNDNS)
+        self._request = replace(self._change, rate_class=DYNDNS)
         self._log_request = choose_request_log(context.settings)
 
     def routes(self) -> list[Route]:

@@ -9,7 +9,6 @@ import difflib
 import functools
 import types
 import typing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -39,24 +38,22 @@ _SENT_TYPES = {
 }
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(msgspec.Struct):
     """The wrong members found so far.
 
     `malformed` leads to the status 400. `invalid` leads to 422: missing members without a default,
     and lists with too many items.
     """
 
-    malformed: FieldErrors = field(default_factory=FieldErrors)
-    invalid: FieldErrors = field(default_factory=FieldErrors)
+    malformed: FieldErrors = msgspec.field(default_factory=FieldErrors)
+    invalid: FieldErrors = msgspec.field(default_factory=FieldErrors)
 
     def count(self) -> int:
         """Return the number of wrong fields, including those that the refusal will omit."""
         return sum(len(each) + each.omitted for each in (self.malformed, self.invalid))
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(msgspec.Struct, frozen=True):
     name: str
     kind: Any
     """The type without None, UNSET and annotations."""

@@ -1,14 +1,16 @@
 """The types of mail, and the rules for links and retries (no SQL, no clock)."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from sublet.structs import replace
 
 CONFIRM_PATH, SIGN_IN_PATH = "/signup/confirm", "/signin/confirm"
 """The pages that the links with a code open: an account or invitation is confirmed, a browser signs in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Struct, frozen=True):
     """A mail in plain text.
 
     `user_id` is None if the address has no user. `page` is the path of a page of the console, or empty.
@@ -45,8 +47,7 @@ class Mail:
         return "given up" if self.given_up_at is not None else "waiting"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A notice to the operator.
 
     `text` is the service's, `quoted` a user's. `user_id` is the holder whose deletion erases the notice, if
@@ -60,8 +61,7 @@ class Notice:
     user_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """The reason why a mail was not sent, as a sentence.
 
     `permanent` is true if the server refused the mail permanently (5xx).
@@ -71,8 +71,7 @@ class Failure:
     permanent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outbox:
+class Outbox(Struct, frozen=True):
     """The number of waiting mails, and the time at which the oldest was enqueued."""
 
     waiting: int

@@ -1,7 +1,6 @@
 """The outbox: enqueue a mail, limit the mails to an address, claim a mail, record the outcome, retry."""
 
 import random
-from dataclasses import replace
 from datetime import datetime
 
 from sublet import audit
@@ -24,6 +23,7 @@ from sublet.mail.model import (
     is_given_up,
 )
 from sublet.mail.operator_notices import OPERATOR_REFERENCE, notify_operator
+from sublet.structs import replace
 
 
 def enqueue(

@@ -10,12 +10,12 @@ import contextlib
 import smtplib
 import socket
 import ssl
-from dataclasses import dataclass
 from email.policy import SMTP, SMTPUTF8
 from pathlib import Path
 from typing import Protocol
 
 import structlog
+from msgspec import Struct
 
 from sublet.accounts.fields import canonical_address
 from sublet.config import Settings, SettingsError, parse_mail_from
@@ -90,8 +90,7 @@ class PrintTransport:
         """Do nothing: there is no connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class SmtpServer:
+class SmtpServer(Struct, frozen=True):
     """The configuration of the SMTP server.
 
     `security` is starttls, tls or none. Without `username` there is no authentication.

@@ -75,7 +75,7 @@ _HAS_NO_TEXT = mails.c.text == ""
 Index("ix_mails_envelope", mails.c.created_at, sqlite_where=_HAS_NO_TEXT, postgresql_where=_HAS_NO_TEXT)
 _MILESTONE_MAILS = select(column("mail_id", BIG_ID)).select_from(table("milestones"))
 
-_MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__slots__)
+_MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__struct_fields__)
 
 
 def _mail_from_row(row: Sequence[Any] | None) -> Mail | None:
@@ -280,7 +280,7 @@ operator_notices = Table(
 mail exists.
 """
 
-_NOTICE = tuple(operator_notices.c[name] for name in Notice.__slots__)
+_NOTICE = tuple(operator_notices.c[name] for name in Notice.__struct_fields__)
 _WAITING = operator_notices.c.mail_id.is_(None)
 
 

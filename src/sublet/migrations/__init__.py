@@ -16,13 +16,13 @@ earlier statements and releases the advisory lock, so the migration must be idem
 
 import random
 import time
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
@@ -51,8 +51,7 @@ _LOCK_FAILURES = ("55P03", "40P01", "40001")  # lock_not_available, deadlock_det
 _NOT_ALLOWED = "42501"  # insufficient_privilege
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """A migration: its revision, the first line of its docstring, and the older revisions whose code works
     with its schema.
 
@@ -66,8 +65,7 @@ class Migration:
     compatible_with: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The plan of an upgrade.
 
     `before` is the present revision, None if the database was never initialised; `after` is the new revision.

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -33,8 +32,7 @@ QueryT = TypeVar("QueryT")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """The objects that all requests of a process share.
 
     `authenticate` returns the registrant of a token. `running_keys` has the user id and `Idempotency-Key` of
@@ -48,17 +46,17 @@ class Context:
     rate_limiter: RateLimiter
     metrics: Metrics
     publication_waiter: PublicationWaiter
-    running_keys: set[tuple[int, str]] = field(default_factory=set)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    readiness: dict[str, Callable[[], bool]] = field(default_factory=dict)
+    running_keys: set[tuple[int, str]] = msgspec.field(default_factory=set)
+    stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    readiness: dict[str, Callable[[], bool]] = msgspec.field(default_factory=dict)
     """The checks of `/readyz` for the other parts of this process, by name. The database is checked in any
     case.
     """
-    used_tokens: dict[int, Use] = field(default_factory=dict)
+    used_tokens: dict[int, Use] = msgspec.field(default_factory=dict)
     """The last use of each token whose stored `last_used_at` is outdated, by id. Stored at intervals, so that
     a read needs no write.
     """
-    used_sessions: dict[int, Use] = field(default_factory=dict)
+    used_sessions: dict[int, Use] = msgspec.field(default_factory=dict)
     """The last use of each session whose stored `last_used_at` is outdated, by id."""
     update_secret: Secret | None = None
     """The secret from which the secrets of update keys are derived; None if the service doesn't accept DNS
@@ -68,10 +66,10 @@ class Context:
     """Returns the name servers of a platform domain's zone. The API queries other name servers only through
     `checker`.
     """
-    served_waiter: ServedWaiter = field(default_factory=ServedWaiter)
+    served_waiter: ServedWaiter = msgspec.field(default_factory=ServedWaiter)
     checker: Checker | None = None
     """Checks delegations; None if the setting `health_checks` is off."""
-    querying: Counter[int] = field(default_factory=Counter)
+    querying: Counter[int] = msgspec.field(default_factory=Counter)
     """The number of requests that are querying name servers, by user id."""
 
     @property
@@ -146,14 +144,13 @@ class OpenCall(NamedTuple, Generic[BodyT]):
     path: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[StructT]):
+class Answer(msgspec.Struct, Generic[StructT], frozen=True):
     """The answer of an operation: its Struct, more headers, and a status if it differs from the declared one.
 
     `parts` streams a long answer as octets; `body` is then its beginning.
     """
 
     body: StructT
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     status: int | None = None
     parts: AsyncIterator[bytes] | None = None

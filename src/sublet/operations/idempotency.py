@@ -9,8 +9,9 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec
+
+from msgspec import Struct
 
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -31,8 +32,7 @@ CLAIM_ATTEMPTS_MAX = 3
 REPLAYED = {"idempotent-replayed": "true"}
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     """The outcome of a verb, and the status of its first answer.
 
     If `replayed`, an earlier request with the same key ran the verb.

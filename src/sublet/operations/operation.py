@@ -14,7 +14,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -93,8 +92,7 @@ FunctionT = TypeVar("FunctionT", bound=Function)
 Refusals = tuple[type[Refusal], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(msgspec.Struct, frozen=True):
     """What a group of operations has in common: the prefix of their paths, whether they need no credential,
     and the form of their answers.
 
@@ -106,7 +104,7 @@ class Surface:
     prefix: str
     is_open: bool = False
     media_type: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     describe_refusal: Callable[[int, str], msgspec.Struct] | None = None
     ignores_query: bool = False
 
@@ -136,8 +134,7 @@ class Parameter(NamedTuple):
     example: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One method on one path.
 
     `path` has `{parameters}`, and is relative to the prefix of its surface. `scope` is the scope that a token
@@ -165,7 +162,7 @@ class Operation:
     example: Mapping[str, Any]
     """An example of the answer, without `ok`."""
     example_body: Mapping[str, Any] | None = None
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = msgspec.field(default_factory=dict)
     """The documentation of each path parameter, in the order of the path."""
     changes: bool = True
     """False for a POST that only computes an answer, and changes no resource of the user."""

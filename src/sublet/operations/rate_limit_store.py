@@ -4,9 +4,9 @@ Windows end by the database's clock, because the processes' clocks may differ. T
 statement as a transaction of its own. The table is unlogged, so no statement waits for a disk or a standby.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 
+from msgspec import Struct
 from sqlalchemy import (
     Column,
     Index,
@@ -48,8 +48,7 @@ unlogged on PostgreSQL.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """The number of requests of a window that a process may answer, and the number left for all processes
     until the window ends.
     """

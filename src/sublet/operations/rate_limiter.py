@@ -17,8 +17,9 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from sublet.config import Settings
 from sublet.counted import counted
@@ -112,8 +113,7 @@ class Allowance(NamedTuple):
     allowed: bool
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(Struct):
     """This process's part of a window.
 
     `ends_at` is by this process's clock, and never later than the real end. `left` is reserved and not

@@ -2,7 +2,7 @@
 "Organizations").
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import membership_store
@@ -139,8 +139,7 @@ def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """The new membership, and the first token of a user who had no account."""
 
     membership: Membership

@@ -3,7 +3,6 @@ organizations see hidden and restricted platform domains.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, get_type_hints
 
@@ -35,8 +34,7 @@ _SECONDS_MAX = 2**31 - 1
 """The maximum TTL (RFC 2181, section 8), and the maximum of the times in the SOA record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """A field of a platform domain that the operator sets.
 
     `default` is the value of a new platform domain; None if it follows from the domain (`default_settings`).
@@ -63,8 +61,7 @@ class PlatformDomain(msgspec.Struct, frozen=True):
     `names_until` is set while the platform domain closes: the time at which its names go to the trash.
 
     To add a setting, add an annotated field here and a migration with the column. The command line, the
-    checks and the store get their settings from these annotations. The class is no dataclass, because those
-    are slow to create, and the built-in name server creates one for each query.
+    checks and the store get their settings from these annotations.
     """
 
     id: int
@@ -302,8 +299,7 @@ def default_settings(domain: str, apex_nameservers: Sequence[str] | None = None)
     return {name: setting.default for name, setting in SETTINGS.items()} | by_name
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """A registration mode that a platform domain offers, with the prices in credits and the term in days.
 
     A withdrawn offer accepts no new registrations. Names held in this mode can still be renewed at the
@@ -318,8 +314,7 @@ class Offer:
     withdrawn_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(msgspec.Struct, frozen=True):
     """A label that the operator listed: the class, the prices in credits, and the organizations that may
     register a special label.
     """
@@ -332,8 +327,7 @@ class Label:
     organization_ids: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRules:
+class LabelRules(msgspec.Struct, frozen=True):
     """The operator's rules for a label: its entry in the list, the patterns of blocked labels, and all
     offers.
 
@@ -345,8 +339,7 @@ class LabelRules:
     offers: tuple[Offer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelPattern:
+class LabelPattern(msgspec.Struct, frozen=True):
     """A pattern of labels that are blocked under a platform domain, or under all if `platform_domain_id` is
     None.
     """

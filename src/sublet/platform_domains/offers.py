@@ -1,7 +1,5 @@
 """The registration modes that a platform domain offers (the operator's `sublet domain offer`)."""
 
-from dataclasses import replace
-
 from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -10,6 +8,7 @@ from sublet.errors import Conflict, FieldError, NotFound, validation_failed
 from sublet.platform_domains import store
 from sublet.platform_domains.model import CREDITS_MAX, MODES, Offer
 from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.structs import replace
 
 PERIOD_DAYS_MAX = 3650
 PERIOD_DAYS = 365

@@ -3,8 +3,9 @@
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.model import Organization
@@ -46,8 +47,7 @@ def find_platform_domain(tx: Tx, identifier: str) -> PlatformDomain:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformDomainAdded:
+class PlatformDomainAdded(Struct, frozen=True):
     """A new platform domain, and the number of records that were adopted from its zone file."""
 
     platform_domain: PlatformDomain
@@ -178,8 +178,7 @@ def edit_platform_domain(
     return find_platform_domain(tx, str(found.id))
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformDomainGrant:
+class PlatformDomainGrant(Struct, frozen=True):
     """The result of granting or revoking.
 
     `granted` is the new state; `changed` is False if the state was the same before.

@@ -1,7 +1,6 @@
 """Check the settings of a platform domain (rules; no SQL). `model.py` defines the settings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sublet.accounts.fields import check_text
@@ -9,6 +8,7 @@ from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import RECORD_TYPES, Secondary
 from sublet.errors import FieldError, check_one_of
 from sublet.platform_domains.model import AUTOMATIC_DS, DELEGATION_CHECKS, RECORDS, SETTINGS
+from sublet.structs import replace
 
 HOSTS_MAX = 13
 """The maximum number of apex nameservers, and of secondaries."""

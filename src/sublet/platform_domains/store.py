@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -184,8 +185,8 @@ _COLUMNS = tuple(platform_domains.c[name] for name in PlatformDomain.__struct_fi
 _APEX_NAMESERVERS = PlatformDomain.__struct_fields__.index("apex_nameservers")
 _SECONDARIES = PlatformDomain.__struct_fields__.index("secondaries")
 _RECORD_TYPES = PlatformDomain.__struct_fields__.index("record_types")
-_OFFER = tuple(offers.c[name] for name in Offer.__slots__)
-_PATTERN = tuple(label_patterns.c[name] for name in LabelPattern.__slots__)
+_OFFER = tuple(offers.c[name] for name in Offer.__struct_fields__)
+_PATTERN = tuple(label_patterns.c[name] for name in LabelPattern.__struct_fields__)
 
 
 def _platform_domain(row: Iterable[object]) -> PlatformDomain:
@@ -438,7 +439,7 @@ def replace_offer(tx: Tx, offer: Offer) -> None:
     """Store an offer in place of an earlier offer of the same mode."""
     same = (offers.c.platform_domain_id == offer.platform_domain_id) & (offers.c.mode == offer.mode)
     tx.connection.execute(delete(offers).where(same))
-    tx.connection.execute(insert(offers).values({name: getattr(offer, name) for name in Offer.__slots__}))
+    tx.connection.execute(insert(offers).values(asdict(offer)))
 
 
 def _rules_in(table: Table, kind: str, *columns: Column[Any]) -> Select[Any]:

@@ -2,7 +2,6 @@
 zone.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import dns.exception
@@ -12,6 +11,7 @@ import dns.rdtypes.ANY.SOA
 import dns.tokenizer
 import dns.zone
 import dns.zonefile
+from msgspec import Struct
 
 from sublet.dns.types import Record
 
@@ -22,8 +22,7 @@ class InvalidZoneFile(ValueError):  # noqa: N818 - named like the classes in sub
     """A zone file can't be adopted. `str()` is a message for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneFile:
+class ZoneFile(Struct, frozen=True):
     """The content of a zone file: settings from the SOA and apex NS records, and all other records."""
 
     settings: dict[str, Any]

@@ -8,10 +8,10 @@ DNSKEY records at the apex, which show that the zone is signed.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 
+from msgspec import Struct
 from sqlalchemy import (
     JSON,
     Column,
@@ -241,8 +241,7 @@ Owners = tuple[tuple[int, str], ...]
 """Pairs of a subdomain's id and an owner name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneState:
+class ZoneState(Struct, frozen=True):
     """The state of a zone on a primary.
 
     - `fence` is the last known fence of the zone; None if the zone has no fence of ours.
@@ -278,7 +277,7 @@ class ZoneState:
 
 
 # Statements that run often are built once, because building a statement takes longer than running it.
-_STATE = select(*(zone_states.c[name] for name in ZoneState.__slots__))
+_STATE = select(*(zone_states.c[name] for name in ZoneState.__struct_fields__))
 _STATE_OF = Prepared(_STATE.where(zone_states.c.platform_domain_id == bindparam("of")))
 
 

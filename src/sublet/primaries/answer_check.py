@@ -5,10 +5,10 @@ are compared with the registry's.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec import Struct
 
 from sublet.config import Settings, parse_listen
 from sublet.db import Database, Tx
@@ -46,8 +46,7 @@ Place = tuple[datetime, int]
 """The time of the last change and the id of a name, to continue after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedZone:
+class CheckedZone(Struct, frozen=True):
     """The problems of a zone's answers, worst first, and the name after which the next check continues; None
     to begin again.
     """

@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -29,8 +28,7 @@ MOVED = "moved"
 """The cause of a `Failure` that reports a `Conflict`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
+class CheckRequest(msgspec.Struct, frozen=True):
     """A zone to check: its platform domain in a database, its primary, and the start of the check by the
     worker's clock.
     """

@@ -1,8 +1,9 @@
 """Compare a zone on a primary with the registry (`sublet zone check`, and the worker)."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from sublet.db import Tx
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
@@ -20,8 +21,7 @@ CLOCK_MARGIN = timedelta(seconds=5)
 """How far the clocks of the publishing and the checking process may differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanedOwner:
+class OrphanedOwner(Struct, frozen=True):
     """An owner with records of ours that must leave the zone.
 
     Publishing the row `subdomain_id` of the name `fqdn` deletes them.
@@ -35,8 +35,7 @@ class OrphanedOwner:
     has_records: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Repairs:
+class Repairs(Struct, frozen=True):
     """The input of a repair. `names` is the number of our names in the zone.
 
     `wrong_ids` are the rows of the missing and different names. `orphaned` are the owners of orphaned
@@ -56,8 +55,7 @@ class Repairs:
     is_settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneCheck:
+class ZoneCheck(Struct, frozen=True):
     """The result of a check. `waiting` are the names that wait for publication, which the check skipped."""
 
     zone: str
@@ -66,8 +64,7 @@ class ZoneCheck:
     repairs: Repairs
 
 
-@dataclass(slots=True)
-class _Names:
+class _Names(Struct):
     """The registry's names in a zone.
 
     `desired` and `ids` have the records and rows of the names that can be compared.

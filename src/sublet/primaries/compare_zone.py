@@ -3,7 +3,8 @@ network).
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.dns.difference import matches
 from sublet.dns.names import ancestors
@@ -13,8 +14,7 @@ ADDRESSES = frozenset({"A", "AAAA"})
 _SIGNER_TYPES = frozenset({"RRSIG", "NSEC", "NSEC3"})
 
 
-@dataclass(frozen=True, slots=True)
-class NameDifference:
+class NameDifference(Struct, frozen=True):
     """A name with other records than the `desired` ones.
 
     `live` are the records at the owners of `desired`. Both are sorted.
@@ -25,8 +25,7 @@ class NameDifference:
     desired: tuple[Record, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneDifferences:
+class ZoneDifferences(Struct, frozen=True):
     """How a live zone differs from the desired zone. All fields are sorted.
 
     `missing`: desired names without any record. `different`: desired names with other records. `orphaned`:

@@ -14,7 +14,6 @@ import time
 from asyncio.subprocess import PIPE
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
@@ -55,8 +54,7 @@ class CheckFailed(Exception):  # noqa: N818 - named for what the caller sees
     """The child process of a check died, or took too long."""
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(msgspec.Struct):
     """The zone `zone` of a platform domain on `primary`, while this process has the lease.
 
     `next_check_at` is by the monotonic clock. `rebuilt_at` is the last rebuild that started a check. While

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from sublet.dns.names import NAME_OCTETS_MAX, ancestors, is_below
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
@@ -18,8 +19,7 @@ class ImplausiblePlan(Exception):  # noqa: N818 - the registry or the code is wr
     """The changes concern names or types that no registered name has. Nothing may be sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneChanges:
+class ZoneChanges(Struct, frozen=True):
     """The changes of one zone. `delete_owners` and `adds` are sorted.
 
     The update deletes each of `DELEGATION_TYPES` at each of `delete_owners`, and each of `PUBLISHED_TYPES` at

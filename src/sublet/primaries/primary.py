@@ -5,7 +5,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 import dns.exception
@@ -22,6 +21,7 @@ import dns.rrset
 import dns.tsig
 import dns.tsigkeyring
 import dns.update
+from msgspec import Struct
 
 from sublet.dns.serial import is_newer
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
@@ -89,8 +89,7 @@ class _NoSignature(PrimaryFault):
         self.rcode = rcode
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """The value of a zone's fence (None if the zone has no fence), and the zone's serial."""
 
     value: str | None

@@ -15,11 +15,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NoReturn
 
 import structlog
+from msgspec import Struct
 
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
@@ -49,6 +49,7 @@ from sublet.processes.leases import (
 )
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import FAULT_PAUSE_SECONDS, repeat
+from sublet.structs import replace
 
 POLL_SECONDS = 0.25
 STALE_PAUSE_SECONDS = 0.05
@@ -70,8 +71,7 @@ class _BackOff(Exception):  # noqa: N818 - no error: the zone is tried again lat
     """Nothing can be published in a zone now. The reason is stored."""
 
 
-@dataclass(slots=True)
-class _ZoneWork:
+class _ZoneWork(Struct):
     """The work of this process on one zone. `has_failed` is True from a back-off until the next task."""
 
     platform_domain_id: int

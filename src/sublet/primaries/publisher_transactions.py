@@ -12,8 +12,9 @@ records in the zone that no later change removes. On PostgreSQL each transaction
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.audit import SYSTEM
@@ -38,8 +39,7 @@ ZONE_BACK_OFF_MAX_SECONDS = 10.0
 """The maximum back-off of a zone. Publication resumes within this time after a problem ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One name of a batch: the generation that is sent, the desired records, and the owners that are or may
     be in the zone.
 
@@ -61,8 +61,7 @@ class Item:
     never_sent: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """One UPDATE message for a zone on `primary`.
 
     The message replaces the zone's `fence` (None: no fence) by `next_fence`.
@@ -79,8 +78,7 @@ class Batch:
     lease: Lease | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The outcome of one item: the zone's `serial` if the item is published, otherwise `error`, a message for
     users.
 

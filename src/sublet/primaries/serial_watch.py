@@ -9,10 +9,10 @@ secondaries, because this server allows no transfers.
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import reduce
 
 import structlog
+from msgspec import Struct, field
 
 from sublet.db import Database, Tx
 from sublet.dns.serial import is_newer, lacks_since, next_serial, went_back
@@ -42,8 +42,7 @@ HEALTHY = frozenset({"current", "unjudged"})
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The state of one server of a zone.
 
     `server` is the name of a primary in the settings, or the host name of a secondary.
@@ -71,8 +70,7 @@ class Standing:
     detail: str | None = None
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """What the watch stores of a zone between two polls. Times are by the monotonic clock."""
 
     primary: str

@@ -5,12 +5,12 @@ The primaries are Knot DNS 3.2, BIND 9.18 and PowerDNS 4.7 with SQLite, the seco
 newer versions.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 import jinja2
+from msgspec import Struct
 
 from sublet.dns.records import apex_records
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Apex, Secondary, TsigKey
@@ -24,8 +24,7 @@ _INITIAL_ZONE = (
 _POWERDNS_SCHEMA = "/usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql"
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The directories of a server: for its configuration, its state (zones, journals, keys), and its sockets
     and process ids.
     """
@@ -42,8 +41,7 @@ POWERDNS_PLACES = Places("/etc/powerdns", "/var/lib/powerdns", "/run/pdns")
 NSD_PLACES = Places("/etc/nsd", "/var/lib/nsd", "/run/nsd")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The input for the configuration of a primary.
 
     `key` may update the zone, and transfer the zone for checks. `transfer_key` is for the secondaries, and
@@ -72,8 +70,7 @@ class Site:
         return self.apex.zone
 
 
-@dataclass(frozen=True, slots=True)
-class SecondarySite:
+class SecondarySite(Struct, frozen=True):
     """The input for the configuration of a secondary: its address, its primary, and the key for NOTIFY and
     transfers.
 
@@ -90,8 +87,7 @@ class SecondarySite:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(Struct, frozen=True):
     """A file. `owner` has the form "user:group". `is_secret` is True if the text has a secret."""
 
     path: str
@@ -110,8 +106,7 @@ class ConfigFile:
         return PurePosixPath(self.path).name
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A command, and the reason for it. `user` runs the command; empty for root."""
 
     command: str
@@ -124,8 +119,7 @@ class Step:
         return f"runuser -u {self.user} -- {self.command}" if self.user else self.command
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+class ServerConfig(Struct, frozen=True):
     """The files of a server, and the commands that set up a new machine, in order."""
 
     files: tuple[ConfigFile, ...]

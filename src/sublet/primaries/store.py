@@ -1,10 +1,10 @@
 """All SQL of publishing: the names that wait, and the outcomes of attempts."""
 
 from collections.abc import Collection, Container, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     BindParameter,
     Integer,
@@ -92,8 +92,7 @@ def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) ->
     return bool(list_waiting(tx, platform_domain_id, 1, besides=besides))
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The number of names that wait for publication, and the time of the oldest change; None if no name
     waits.
     """
@@ -154,8 +153,7 @@ def count_waiting(tx: Tx) -> dict[int, Waiting]:
     return {row[0]: Waiting(row[1], row[2]) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """A generation of a subdomain that the zone has since `serial`.
 
     The owners in `gone` have left the zone.

@@ -10,7 +10,6 @@ import asyncio
 import random
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dns.flags
@@ -19,6 +18,7 @@ import dns.name
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
+from msgspec import Struct
 
 from sublet.counted import counted
 from sublet.dns.parent_servers import ParentServer
@@ -48,8 +48,7 @@ ANSWER_CAUSES = {
 """What can be wrong with the answers of a zone, with the meanings."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerProblem:
+class AnswerProblem(Struct, frozen=True):
     """A cause of `ANSWER_CAUSES` with details for the operator.
 
     `server` is the name server at fault, if it is one.
@@ -65,8 +64,7 @@ class AnswerProblem:
         return f"{ANSWER_CAUSES[self.cause]}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class AskedZone:
+class AskedZone(Struct, frozen=True):
     """A zone to check, with the servers to ask, which have an address.
 
     `built_in_nameservers` are the NS records of a zone on the built-in name server, which never signs; empty
@@ -81,8 +79,7 @@ class AskedZone:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _OwnAnswers:
+class _OwnAnswers(Struct, frozen=True):
     """A name server's answers by question, `(name, type)`."""
 
     server: ParentServer

@@ -1,8 +1,9 @@
 """Read the waiting names and the state of each zone from the database every few seconds, for the metrics."""
 
 import time
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.db import Database, Tx
 from sublet.platform_domains import store as platform_domain_store
@@ -19,8 +20,7 @@ queries become rarer.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneSnapshot:
+class ZoneSnapshot(Struct, frozen=True):
     """A zone's waiting names and stored state at `seen_at`.
 
     `state` is None for a zone on the built-in name server.

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.dns.serial import SerialUnknown, is_newer, query_serial
 from sublet.platform_domains.model import PlatformDomain
@@ -13,8 +14,7 @@ QUERIES_MAX = 50
 """The maximum number of concurrent queries."""
 
 
-@dataclass(frozen=True, slots=True)
-class SerialAnswer:
+class SerialAnswer(Struct, frozen=True):
     """The answer of a server: a serial, or the `cause` (one of `primaries.primary.CAUSES`) and `detail` of a
     failure.
 

@@ -6,7 +6,6 @@ docs/decisions/0013-leases-by-epoch.md explains why leases have epochs.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -16,6 +15,7 @@ from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.processes import store
 from sublet.processes.model import Lease, LeaseLost
+from sublet.structs import replace
 
 PUBLISH_FOR = timedelta(seconds=10)
 """How long a worker may publish a zone without renewing the lease. After a killed worker a zone waits this

@@ -1,11 +1,11 @@
 """Types for the processes that share a registry, and for the leases they hold."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Process:
+
+class Process(Struct, frozen=True):
     """A process of the service.
 
     `role` is `serve`, `api`, `worker` or `dns`. `revision` is the revision of the schema that the process
@@ -27,8 +27,7 @@ class Process:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """The exclusive right `name` of the process `holder`, until `expires_at` by the shared clock.
 
     `epoch` counts the holders. A process compares the epoch in each writing transaction, and so notices that

@@ -1,11 +1,13 @@
 """Store which processes share a registry: announce a process, record heartbeats, delete a process."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.db import Tx
 from sublet.processes import store
 from sublet.processes.model import Process
+from sublet.structs import replace
 
 HEARTBEAT_SECONDS = 10.0
 """The interval between two heartbeats."""
@@ -19,8 +21,7 @@ error.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(Struct, frozen=True):
     """The result of a heartbeat: the other running processes, and how far this host's clock is ahead of the
     shared clock.
 

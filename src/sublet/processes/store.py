@@ -5,9 +5,9 @@ because all processes run on one host.
 """
 
 from collections.abc import Collection
-from dataclasses import asdict
 from datetime import datetime
 
+from msgspec.structs import asdict
 from sqlalchemy import (
     Column,
     Integer,
@@ -55,7 +55,7 @@ be recognized.
 
 # Not `now()`, the start of the transaction, because the transaction may have waited for a lock since then.
 _DATABASE_CLOCK = func.clock_timestamp(type_=Instant)
-_LEASES = select(*(leases.c[name] for name in Lease.__slots__))
+_LEASES = select(*(leases.c[name] for name in Lease.__struct_fields__))
 _LOCKED = Prepared(_LEASES.where(leases.c.name == bindparam("called")).with_for_update(key_share=True))
 
 
@@ -110,7 +110,7 @@ def list_leases(tx: Tx) -> list[Lease]:
     return [Lease(*row) for row in tx.connection.execute(_LEASES.order_by(leases.c.name))]
 
 
-_PROCESS = tuple(processes.c[name] for name in Process.__slots__)
+_PROCESS = tuple(processes.c[name] for name in Process.__struct_fields__)
 
 
 def has_processes(tx: Tx) -> bool:

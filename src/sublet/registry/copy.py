@@ -1,7 +1,8 @@
 """Copy a whole registry to another database, in one transaction that commits only if the copy is equal."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from sublet.counted import counted
 from sublet.db import Tx
@@ -16,8 +17,7 @@ from sublet.schema_revision import find_revision, needed_revision, why_unusable
 from sublet.sqlite_file import sqlite_path
 
 
-@dataclass(frozen=True, slots=True)
-class CopyResult:
+class CopyResult(Struct, frozen=True):
     """The equal tables of both databases, and the broken invariants.
 
     `already` is true if the target was equal before.

@@ -5,7 +5,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -63,8 +62,7 @@ ROWS_AT_ONCE = 1000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-@dataclass(frozen=True, slots=True)
-class TableDigest:
+class TableDigest(msgspec.Struct, frozen=True):
     """The number of a table's rows, and the SHA-256 of all rows in hexadecimal."""
 
     table: str

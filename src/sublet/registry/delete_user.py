@@ -4,7 +4,7 @@ is deleted").
 The user's row is kept without personal data, because names, transfers and audit events refer to it.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store as account_store
@@ -27,6 +27,7 @@ from sublet.mail.model import DELETION_NOTICE
 from sublet.mail.outbox import enqueue_to
 from sublet.organizations.notices import notify_owners
 from sublet.registry import erasure_store as store
+from sublet.structs import replace
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.suspend import unsuspend
@@ -39,8 +40,7 @@ NAMES_SHOWN_MAX = 10
 _FORFEITED = "Adjustment: forfeited, because the account was deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedUser:
+class DeletedUser(Struct, frozen=True):
     """The result: names moved to the trash, forfeited credits, erased addresses and names (`identities`, in
     lower case).
     """

@@ -4,9 +4,9 @@ The export reads parts of `ROWS_AT_ONCE` rows, so that neither transactions nor 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, FromClause, Table, select, tuple_
 
 from sublet.accounts.model import User
@@ -24,8 +24,7 @@ SortKey = Sequence[Any]
 """The values by which rows are sorted. The next part of a list begins after the key of the last row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A list of the export.
 
     `columns` has the column of each member, `source` the tables, `order` the columns of the sort key.

@@ -7,7 +7,8 @@ UPDATE needs UPDATE on a column, so a role that only locks rows has UPDATE on th
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PREFIX = "sublet_"
 WHOLE_TABLE = ()
@@ -17,8 +18,7 @@ Grants = Mapping[str, Mapping[str, tuple[str, ...]]]
 """The columns of each privilege, by table and privilege."""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """A group role: its name without the prefix, its purpose, its grants, the roles
     that it is a member of.
     """

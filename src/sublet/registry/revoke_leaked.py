@@ -1,6 +1,6 @@
 """Revoke the tokens whose secrets appear in a leak report (`sublet token revoke-leaked`)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet.accounts import store
 from sublet.accounts.model import Token, User
@@ -11,8 +11,7 @@ from sublet.mail.letter import quoted, render
 from sublet.mail.outbox import enqueue
 
 
-@dataclass(frozen=True, slots=True)
-class RevokedToken:
+class RevokedToken(Struct, frozen=True):
     """A token that was revoked, and its user.
 
     `leaked` is true if its own secret leaked, false if the secret of its creator did.
@@ -23,8 +22,7 @@ class RevokedToken:
     leaked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LeakReport:
+class LeakReport(Struct, frozen=True):
     """The number of different secrets in a report, and the tokens that were revoked because of it."""
 
     found: int

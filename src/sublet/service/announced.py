@@ -6,11 +6,11 @@ import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib import metadata
 
 import structlog
+from msgspec import Struct
 
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
@@ -32,8 +32,7 @@ LEAVE_SECONDS = 3.0
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class Presence:
+class Presence(Struct):
     """The id under which this process holds leases, and the other processes as of the last heartbeat."""
 
     id: str

@@ -11,7 +11,6 @@ import uvloop
 
 def run_event_loop(serving: Coroutine[Any, Any, None]) -> None:
     """Run a serving coroutine to its end."""
-    gc.collect()
     gc.freeze()  # Modules are never freed, but each full collection would spend 60 ms on them.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serving)

@@ -7,9 +7,9 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 from sublet.config import Settings, SettingsError
 from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
@@ -38,8 +38,7 @@ QUICK_CHECK_SECONDS = 86_400.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Struct, frozen=True):
     """The addresses of a running service: the base URL of the API, and host and port of the name server."""
 
     base_url: str

@@ -11,9 +11,9 @@ import contextlib
 import socket
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct
 
 READY = b"ready"
 """The message that a child sends over its channel once it serves. The parent sends no messages; the channel
@@ -29,8 +29,7 @@ END_SECONDS = 30.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(Struct, frozen=True):
     """A child process, and the parent's end of the channel to it. `forget` is called after it has exited."""
 
     process: Process

@@ -2,7 +2,6 @@
 in").
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
@@ -234,8 +233,7 @@ def session_shape(session: Session, current_id: int | None) -> SessionShape:
     return SessionShape(current=session.id == current_id, **{name: getattr(session, name) for name in names})
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended(Outcome):
+class _Ended(Outcome, frozen=True):
     """An outcome with the number of sessions that ended.
 
     The number isn't stored, so a repeated request doesn't get it.

@@ -1,6 +1,6 @@
 """Change the user's own name, reminders and e-mail address (PATCH /me, POST /me/email)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store as account_store
@@ -29,8 +29,7 @@ from sublet.sign_up.use_code import is_expired
 CODE_SENTENCE = "This code is wrong, used or too old. Give the newest code, or ask for a new one."
 
 
-@dataclass(frozen=True, slots=True)
-class AccountChange:
+class AccountChange(Struct, frozen=True):
     """The values to change; None keeps a value."""
 
     name: str | None = None

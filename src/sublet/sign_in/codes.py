@@ -2,8 +2,9 @@
 operator.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email
@@ -92,8 +93,7 @@ def _limit_network(tx: Tx, network: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SignInLink:
+class SignInLink(Struct, frozen=True):
     """A link that signs its user in, once and before it expires. The link is shown only once."""
 
     user: User

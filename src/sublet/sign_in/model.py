@@ -1,22 +1,21 @@
 """The types of signing in: an identified person, the browser, the site, a passkey."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.accounts.model import Member, Session, User
 from sublet.secret import Secret
 
 
-@dataclass(frozen=True, slots=True)
-class IdentifiedUser:
+class IdentifiedUser(Struct, frozen=True):
     """A user whose identity was verified, and the method, one of `sessions.SIGN_IN_METHODS`."""
 
     user: User
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class Browser:
+class Browser(Struct, frozen=True):
     """The client that signs in: its address and network, its `User-Agent`, and the secret of the session that
     it already has.
     """
@@ -27,8 +26,7 @@ class Browser:
     secret: Secret | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
+class SignedIn(Struct, frozen=True):
     """A session, its user, and its new secret, which only the browser stores."""
 
     member: Member
@@ -36,16 +34,14 @@ class SignedIn:
     secret: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The service as browsers see it: its origin, and the host name that passkeys belong to (the RP ID)."""
 
     origin: str
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class Passkey:
+class Passkey(Struct, frozen=True):
     """A passkey. `credential_id` and `public_key` are in base64url.
 
     `sign_count` stays 0 if the authenticator doesn't count.

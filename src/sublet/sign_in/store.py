@@ -5,6 +5,7 @@ The queries that authenticate requests are in accounts.
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import asdict
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -17,9 +18,9 @@ from sublet.schema import older, violates
 from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.model import Passkey
 
-_SESSION = tuple(sessions.c[name] for name in Session.__slots__)
-_PASSKEY = tuple(passkeys.c[name] for name in Passkey.__slots__)
-_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__slots__)
+_SESSION = tuple(sessions.c[name] for name in Session.__struct_fields__)
+_PASSKEY = tuple(passkeys.c[name] for name in Passkey.__struct_fields__)
+_RECOVERY = tuple(recoveries.c[name] for name in Recovery.__struct_fields__)
 
 
 class PasskeyTaken(Exception):  # noqa: N818 - verbs turn it into a refusal
@@ -141,7 +142,7 @@ def find_recovery(tx: Tx, user_id: int) -> Recovery | None:
 def insert_recovery(tx: Tx, recovery: Recovery) -> None:
     """Add a recovery, and delete the user's former recovery."""
     delete_recovery(tx, recovery.user_id)
-    values = {name: getattr(recovery, name) for name in Recovery.__slots__}
+    values = asdict(recovery)
     tx.connection.execute(insert(recoveries).values(**values))
 
 

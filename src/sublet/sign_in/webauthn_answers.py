@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import webauthn
+from msgspec import Struct
 from webauthn.helpers import (
     base64url_to_bytes,
     bytes_to_base64url,
@@ -43,8 +43,7 @@ class PasskeyRefused(Exception):  # noqa: N818 - verbs turn it into a refusal
     """An authenticator's answer is malformed or wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(Struct, frozen=True):
     """A challenge of this service: its bytes, its expiry, and its signature in hex, by which the second use
     is detected.
     """
@@ -54,8 +53,7 @@ class Challenge:
     expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class NewPasskey:
+class NewPasskey(Struct, frozen=True):
     """The passkey in a registration's answer: credential id and public key in base64url, the count of uses,
     the transports.
     """

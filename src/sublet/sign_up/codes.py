@@ -1,8 +1,9 @@
 """Codes that prove that a person reads the mail of an address: their format and lifetimes (no SQL)."""
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.accounts.tokens.issue import digest
 from sublet.secret import Secret
@@ -27,8 +28,7 @@ TRIES_MAX = 5
 CODE_DIGITS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class NewCode:
+class NewCode(Struct, frozen=True):
     """A code of six digits that people type, and a token of 256 bits for links.
 
     Only their digests are stored.
@@ -48,8 +48,7 @@ class NewCode:
         return digest_of_code(self.link_digest, self.code.reveal())
 
 
-@dataclass(frozen=True, slots=True)
-class MailedCode:
+class MailedCode(Struct, frozen=True):
     """A mailed code.
 
     `tries` counts wrong attempts. `used_at` is also set if the code was revoked. `name` is the user's name.
@@ -73,8 +72,7 @@ class MailedCode:
     user_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedInvitation:
+class ReceivedInvitation(Struct, frozen=True):
     """An open invitation to an organization, as the invited person sees it."""
 
     id: int

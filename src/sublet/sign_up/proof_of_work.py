@@ -5,11 +5,11 @@ Proof of work makes mass sign-ups expensive, but doesn't prove that the client i
 
 import base64
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import altcha
+from msgspec import Struct
 
 ALGORITHM = "PBKDF2/SHA-256"
 COST = 5000
@@ -20,8 +20,7 @@ VALID_FOR = timedelta(minutes=20)
 PAYLOAD_CHARACTERS_MAX = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class SolvedChallenge:
+class SolvedChallenge(Struct, frozen=True):
     """A solved challenge: its expiry, and its signature, by which the second use is detected."""
 
     signature: str

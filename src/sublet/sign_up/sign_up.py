@@ -4,9 +4,8 @@
 Addresses with and without an account get the same answer. Only the mail differs.
 """
 
-from dataclasses import dataclass
-
 from disposable_email_domains import blocklist
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
@@ -58,8 +57,7 @@ FIRST_TOKEN = "first token"  # noqa: S105 - a name, not a secret
 FIRST_SCOPES = tuple(scope for scope in SCOPES if scope != "credits:spend")
 
 
-@dataclass(frozen=True, slots=True)
-class SignUp:
+class SignUp(Struct, frozen=True):
     """A request for an account.
 
     `network` is the client's network; empty means no limit. `solved` is the proof of work, if the client sent
@@ -72,8 +70,7 @@ class SignUp:
     solved: SolvedChallenge | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SignedUp:
+class SignedUp(Struct, frozen=True):
     """A new user with the first token."""
 
     member: Member

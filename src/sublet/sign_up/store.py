@@ -70,7 +70,7 @@ CHALLENGES = "challenges"
 KEPT_FOR = timedelta(days=1)
 """How long an expired code is kept, so that the limits of its address and network count it."""
 
-_CODE = tuple(mailed_codes.c[name] for name in MailedCode.__slots__)
+_CODE = tuple(mailed_codes.c[name] for name in MailedCode.__struct_fields__)
 
 
 def _select_open_invitations(*columns: Any) -> Select[Any]:

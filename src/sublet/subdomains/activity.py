@@ -1,9 +1,10 @@
 """List the audit events that a user may see (GET /activity; docs/spec-choices.md, "Activity")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.store import list_tokens
@@ -45,8 +46,7 @@ or other users.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """The part of an audit event that the account's user sees: without reasons, and without the identity of
     the operator or other users.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, Literal, ParamSpec
 
@@ -73,6 +72,7 @@ from sublet.operations.shapes import (
 from sublet.platform_domains.api import ModeShape
 from sublet.platform_domains.model import MODES, PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.delegation.served import warnings_of_lacking
 from sublet.subdomains.delete import delete

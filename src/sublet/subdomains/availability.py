@@ -3,8 +3,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.accounts.model import User
 from sublet.db import Tx
@@ -24,8 +25,7 @@ from sublet.subdomains.naming import registrable_name
 from sublet.subdomains.quota import Quota, quota_limit
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedName:
+class RequestedName(Struct, frozen=True):
     """A name that a user wants to register, and the platform domain's offers for it.
 
     `listed` is the label's row in the operator's list of labels. `offers` are the current offers that the

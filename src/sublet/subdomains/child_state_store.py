@@ -3,10 +3,11 @@ changed a setting.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -26,6 +27,7 @@ from sqlalchemy import (
 from sublet.db import Prepared, Tx
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import Instant, metadata
+from sublet.structs import replace
 from sublet.subdomains.store import subdomains
 
 automatic_ds = Table(
@@ -56,8 +58,7 @@ csync_states = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AutomaticDs:
+class AutomaticDs(Struct, frozen=True):
     """A name's automatic DS state. The defaults are the state of a name without a row.
 
     `enabled` is false if the user turned automatic DS off. `bootstrap` is false if the registry must not look
@@ -89,8 +90,7 @@ class AutomaticDs:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CsyncState:
+class CsyncState(Struct, frozen=True):
     """A name's CSYNC state. The defaults are the state of a name without a row.
 
     `serial` is that of the zone whose CSYNC record was followed last, None after the user changed the
@@ -107,19 +107,18 @@ class CsyncState:
 
 
 _AUTOMATIC_DS = Prepared(
-    select(*(automatic_ds.c[name] for name in AutomaticDs.__slots__)).where(
+    select(*(automatic_ds.c[name] for name in AutomaticDs.__struct_fields__)).where(
         automatic_ds.c.subdomain_id == bindparam("of")
     )
 )
 _CSYNC_STATE = Prepared(
-    select(*(csync_states.c[name] for name in CsyncState.__slots__)).where(
+    select(*(csync_states.c[name] for name in CsyncState.__struct_fields__)).where(
         csync_states.c.subdomain_id == bindparam("of")
     )
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ChildStates:
+class ChildStates(Struct, frozen=True):
     """A name's states of automatic DS and CSYNC, and its generation.
 
     The others are what its platform domain says about these and about broken delegations.
@@ -143,11 +142,11 @@ class ChildStates:
         return known.awaited_since + timedelta(days=self.bootstrap_days)
 
 
-_SIZE = len(AutomaticDs.__slots__)
+_SIZE = len(AutomaticDs.__struct_fields__)
 CHILD_STATES: Select[Any] = (
     select(
-        *(automatic_ds.c[name] for name in AutomaticDs.__slots__),
-        *(csync_states.c[name] for name in CsyncState.__slots__),
+        *(automatic_ds.c[name] for name in AutomaticDs.__struct_fields__),
+        *(csync_states.c[name] for name in CsyncState.__struct_fields__),
         subdomains.c.generation,
         platform_domains.c.automatic_ds,
         platform_domains.c.bootstrap_days,

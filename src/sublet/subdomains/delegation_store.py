@@ -3,10 +3,10 @@ another name.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec import Struct
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -161,8 +161,7 @@ _IS_CURRENT = _HOSTS.dropped_generation.is_(None)
 _JOINED = nameserver_hosts.join(subdomains, subdomains.c.id == _HOSTS.subdomain_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Dependent:
+class Dependent(Struct, frozen=True):
     """A name with a nameserver at or below another name, and its user."""
 
     id: int

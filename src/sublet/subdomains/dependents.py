@@ -12,8 +12,9 @@ nameserver index (`delegation_store`). The enclosing name stays due until none r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store as account_store
@@ -41,8 +42,7 @@ class NameWithUser(Protocol):
     def user_id(self) -> int: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeResult:
+class ChangeResult(Struct, frozen=True):
     """The outcome of `change_each`: the number of changes by kind, and the id and
     error of each failed name.
     """

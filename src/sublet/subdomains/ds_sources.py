@@ -1,9 +1,10 @@
 """Find the source of each DS record of a name in the name's audit events (rules)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from sublet.audit import AuditEvent
 from sublet.dns.types import DsRecord
@@ -16,8 +17,7 @@ CHANGES_OF_DS = (*DELEGATION_CHANGES, FOLLOWED)
 """The audit actions that may change DS records."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourcedDs:
+class SourcedDs(Struct, frozen=True):
     """A DS record with its source (one of `SOURCES`) and start.
 
     Both are None if no audit event has the record.

@@ -1,7 +1,8 @@
 """List the registered names that match patterns of blocked labels (`sublet label matches`)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
@@ -11,8 +12,7 @@ from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.store import stream_held
 
 
-@dataclass(frozen=True, slots=True)
-class MatchingName:
+class MatchingName(Struct, frozen=True):
     """A name that is live or in the trash, its Unicode form, its user's address, and the patterns that match
     its label.
     """

@@ -5,8 +5,9 @@ milestone that was reached, once for each expiry or time in the trash.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
@@ -30,8 +31,7 @@ recent enough.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Milestone:
+class Milestone(Struct, frozen=True):
     """A milestone that is reached `at` an instant.
 
     `about` is the date that the milestone is for: the expiry, or the move to the trash.
@@ -116,8 +116,7 @@ def next_milestone_at(subdomain: Subdomain, now: datetime) -> datetime | None:
     return min((each.at for each in planned_milestones(subdomain) if each.at > now), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepDates:
+class SweepDates(Struct, frozen=True):
     """The two stored dates of a name: when the sweep next processes it, and when its user loses it."""
 
     due_at: datetime | None

@@ -8,8 +8,9 @@ domain, at a label that can't be registered, or at records that the registry did
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.model import User
@@ -91,8 +92,7 @@ def _can_be_in_cycle(owner: str, delegation: Delegation, above: Iterable[Platfor
     return all(any(is_at_or_below(host, each.domain) for each in above) for host in hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class EnclosedNameserver:
+class EnclosedNameserver(Struct, frozen=True):
     """A nameserver at or below a registrable name, this name, and the name's unreleased row `holder` (None if
     the name is free).
     """

@@ -191,7 +191,11 @@ def move_published_owner(tx: Tx, owner: str, of: int, to: int, *, has_records: b
 
 
 _FOR_ZONE_CHECK = (
-    *(subdomains.c[name] for name in NameForZoneCheck.__slots__ if name not in {"delegation", "records"}),
+    *(
+        subdomains.c[name]
+        for name in NameForZoneCheck.__struct_fields__
+        if name not in {"delegation", "records"}
+    ),
     subdomains.c.nameservers,
     subdomains.c.glue,
     subdomains.c.ds_records,

@@ -5,8 +5,9 @@ A registration counts the names in `availability.py` and is refused by `modes.ch
 transfers are refused here.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.accounts.model import User
 from sublet.config import Settings, split_list
@@ -16,8 +17,7 @@ from sublet.subdomains import store
 from sublet.subdomains.lifecycle import quota_allows
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """A user's free quota. `used` is the number of free names outside the trash, `limit` the maximum."""
 
     used: int

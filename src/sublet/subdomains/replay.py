@@ -8,9 +8,12 @@ differs from the result of the events.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
+
+from sublet.structs import replace
 
 TRANSITIONS: dict[str, dict[str, str]] = {
     "unborn": {"register": "live"},
@@ -64,8 +67,7 @@ _CHANGES = ("update_nameservers", "remove_nameservers", "follow_child", "follow_
 _TERM_STEPS = {"register": "register", "renew": "renew", "extend": "restore"}
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An audit event of a name.
 
     `action` lacks the prefix `subdomain.`; `before` and `after` are the stored values.
@@ -89,8 +91,7 @@ class Event:
         return "extend" if self.action == "restore" and "expires_at" in self.after else self.action
 
 
-@dataclass(frozen=True, slots=True)
-class PastTerm:
+class PastTerm(Struct, frozen=True):
     """A stored term of a name."""
 
     id: int
@@ -100,8 +101,7 @@ class PastTerm:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class RowFields:
+class RowFields(Struct, frozen=True):
     """The fields of a name's row that its events and terms determine.
 
     `delegation` has the three columns of the delegation.
@@ -124,8 +124,7 @@ class RowFields:
     records: list[Mapping[str, Any]] | None = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A broken invariant in a name's life, and a sentence about it."""
 
     invariant: str
@@ -244,7 +243,7 @@ def _differences(replayed: RowFields, row: RowFields) -> list[Fault]:
         Fault(
             "row_is_replayed", f"{name} is {_text(getattr(row, name))}, but by the events {_text(expected)}"
         )
-        for name in RowFields.__slots__
+        for name in RowFields.__struct_fields__
         if (expected := getattr(replayed, name)) != getattr(row, name)
         and not (name == "records" and expected is None)
     ]

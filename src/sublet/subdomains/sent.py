@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from msgspec import UNSET, Meta, UnsetType
@@ -12,6 +11,7 @@ from sublet.dns.delegation import GLUE_ENTRIES_MAX
 from sublet.dns.types import Dnskey, DsLike, DsRecord, GlueEntry, RecordSetInput
 from sublet.errors import FieldError, ValidationFailed, validation_failed
 from sublet.operations.shapes import Body, HostNameText, Label, TextOrObject
+from sublet.structs import replace
 from sublet.subdomains.model import Register
 from sublet.subdomains.records.rule import (
     TTL_SECONDS_DEFAULT,

@@ -4,11 +4,11 @@ Lists with filters are in `list_store`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, groupby
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import (
     JSON,
@@ -642,7 +642,7 @@ terms = Table(
 # Prepared, because every registration or timeline runs these statements.
 _TERM_ADDED = Prepared(insert(terms))
 _NEWEST_TERMS = Prepared(
-    select(*(terms.c[name] for name in Term.__slots__))
+    select(*(terms.c[name] for name in Term.__struct_fields__))
     .where(terms.c.subdomain_id == bindparam("of"))
     .order_by(terms.c.id.desc())
     .limit(bindparam("at_most", type_=Integer))
@@ -782,8 +782,7 @@ def count_unreleased(tx: Tx, platform_domain_id: int) -> tuple[int, int, int]:
     return found.get("live", 0), found.get("trash", 0), found.get("cooling_off", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class PaidNames:
+class PaidNames(Struct, frozen=True):
     """The number of paid names, and the last expiry among them."""
 
     count: int

@@ -2,9 +2,10 @@
 suspend --with-names`).
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_reason
@@ -130,8 +131,7 @@ which may name a complainant.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class UserWithNames:
+class UserWithNames(Struct, frozen=True):
     """A user, and the names that were suspended or unsuspended together with the user."""
 
     member: Member

@@ -2,7 +2,6 @@
 /subdomains/{fqdn}/nameservers).
 """
 
-from dataclasses import replace
 from datetime import timedelta
 from math import ceil
 
@@ -15,6 +14,7 @@ from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation
 from sublet.errors import FieldError, RateLimited, RecordsExist, validation_failed
+from sublet.structs import replace
 from sublet.subdomains import child_state_store, delegation_store, store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_records

@@ -3,8 +3,9 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
@@ -16,6 +17,7 @@ from sublet.db import Tx
 from sublet.errors import Refusal, validation_failed
 from sublet.platform_domains.labels import MODES_BY_CLASS
 from sublet.platform_domains.model import Offer
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.availability import (
     RequestedName,
@@ -32,8 +34,7 @@ from sublet.subdomains.naming import find_named_platform_domains, resolve_name
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(Struct, frozen=True):
     """The availability of a name.
 
     `refusal` is the error that a registration would raise now, or None if it would succeed.

@@ -7,7 +7,6 @@ adopted records. A registered name in the DNS hides the adopted records at and b
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from sublet.db import Tx
 from sublet.dns.addresses import address_record_type
@@ -19,6 +18,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import zone_cut
+from sublet.structs import replace
 from sublet.subdomains import store
 
 _Path = tuple[str, ...]

@@ -1,7 +1,6 @@
 """The operator's own records in a zone on the built-in name server (`sublet zone record`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from msgspec import structs
 
@@ -17,6 +16,7 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.records.rule import check_records, parse_owner
 

@@ -1,12 +1,11 @@
 """Find a ticket by its id, or by its number such as `T-000123` in upper or lower case (spec, part 4)."""
 
-from dataclasses import replace
-
 from sublet.accounts import store as account_store
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import TicketNotFound
 from sublet.ids import parse_id, parse_ticket_number
+from sublet.structs import replace
 from sublet.tickets import store
 from sublet.tickets.model import Ticket
 

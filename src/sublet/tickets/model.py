@@ -1,7 +1,8 @@
-"""The dataclasses of tickets, messages and requests, and their allowed values."""
+"""The types of tickets, messages and requests, and their allowed values."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.ids import ticket_number
 
@@ -14,8 +15,7 @@ MESSAGE_FORMAT_DEFAULT = "text"
 MESSAGE_FORMATS = ("text", "markdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message of a ticket.
 
     `author_type` is one of `AUTHOR_TYPES`, `message_format` one of `MESSAGE_FORMATS`.
@@ -29,8 +29,7 @@ class Message:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
+class NewMessage(Struct, frozen=True):
     """A checked message that isn't stored yet."""
 
     author_type: str
@@ -39,8 +38,7 @@ class NewMessage:
     message_format: str = MESSAGE_FORMAT_DEFAULT
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """A ticket (spec, part 2). `subdomain` is the fqdn of the name that the ticket is about.
 
     `messages` is empty in lists and after changes. `requester_email` is the address that the user had when
@@ -71,8 +69,7 @@ class Ticket:
         return self.status == "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class TicketRequest:
+class TicketRequest(Struct, frozen=True):
     """The unchecked body of POST /support/tickets. None means that the member was not sent."""
 
     subject: str | None = None
@@ -84,8 +81,7 @@ class TicketRequest:
     message_format: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TicketFilter:
+class TicketFilter(Struct, frozen=True):
     """The filters of lists of tickets.
 
     None means any. Only the staff's list filters by `subdomain`, the fqdn of the ticket's name.

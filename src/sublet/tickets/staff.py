@@ -3,8 +3,6 @@
 Not checked: that the actor is staff; only the operator's commands call them.
 """
 
-from dataclasses import replace
-
 from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.find import find_member, list_addresses, refuse_deleted
@@ -15,6 +13,7 @@ from sublet.errors import check_one_of, validation_failed
 from sublet.ids import ticket_number
 from sublet.mail.letter import Message
 from sublet.mail.outbox import enqueue
+from sublet.structs import replace
 from sublet.subdomains.find import lock_for_operator, refuse_purged
 from sublet.tickets import store
 from sublet.tickets.find import find_for_staff, lock_for_staff

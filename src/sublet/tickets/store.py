@@ -1,8 +1,8 @@
 """The SQL of tickets and their messages."""
 
-from dataclasses import asdict
 from typing import Any
 
+from msgspec.structs import asdict
 from sqlalchemy import (
     CheckConstraint,
     Column,
@@ -66,10 +66,10 @@ messages = Table(
 )
 
 _TICKETS: Select[Any] = select(
-    *(subdomains.c.fqdn if name == "subdomain" else tickets.c[name] for name in Ticket.__slots__[:-1])
+    *(subdomains.c.fqdn if name == "subdomain" else tickets.c[name] for name in Ticket.__struct_fields__[:-1])
 ).select_from(tickets.outerjoin(subdomains))
 """The fields of `Ticket` without the messages."""
-_MESSAGE = tuple(messages.c[name] for name in Message.__slots__)
+_MESSAGE = tuple(messages.c[name] for name in Message.__struct_fields__)
 _BY_ID = _TICKETS.where(tickets.c.id == bindparam("ticket_id"))
 _ANY_BY_ID = Prepared(_BY_ID)
 _OWN_BY_ID = Prepared(_BY_ID.where(tickets.c.user_id == bindparam("owner_id")))

@@ -7,7 +7,6 @@ it over TCP, so that no response over UDP is longer than its message.
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import dns.flags
 import dns.message
@@ -38,6 +37,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domains_among
 from sublet.secret import Secret
 from sublet.sign_in.model import Site
+from sublet.structs import replace
 from sublet.subdomains.api import wait_for_publication
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.records.update import (

@@ -1,10 +1,10 @@
 """Compare the form of a delegation with the stored one, and check it. `pasted.py` parses the fields."""
 
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
 from sublet.db import Tx
@@ -17,6 +17,7 @@ from sublet.health.model import Finding, Target
 from sublet.health.plan_delegation import plan_delegation
 from sublet.health.signature_findings import parent_findings
 from sublet.operations.call import Call
+from sublet.structs import replace
 from sublet.subdomains.model import Register
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.web.filters import plural, sentence
@@ -35,8 +36,7 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckNote:
+class CheckNote(Struct, frozen=True):
     """The note on the page with the result of a check. `kind` is its style: good, warn or bad.
 
     `taken` are the sentences of `told_of_taken`.
@@ -100,8 +100,7 @@ def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
     return (f"Not used: {named}{more}.",)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedForm:
+class CheckedForm(Struct, frozen=True):
     """A well-formed delegation of a form in canonical form, and the result of its check."""
 
     delegation: Delegation

@@ -1,8 +1,9 @@
 """The drawing of a name's timeline: a line from its first to its last date, with a point for each event."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from sublet.subdomains.dates.api import TimelineEventShape
 
@@ -10,8 +11,7 @@ WIDTH = 500
 """The width of the drawing in its own units."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnPoint:
+class DrawnPoint(Struct, frozen=True):
     """An event on the line, at `x` from 0 to `WIDTH`."""
 
     x: int
@@ -20,8 +20,7 @@ class DrawnPoint:
     past: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """The points of a timeline in their order, and the place of the present."""
 
     points: tuple[DrawnPoint, ...]

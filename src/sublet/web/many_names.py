@@ -6,10 +6,10 @@ import asyncio
 import csv
 import io
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from sublet.db import Tx
@@ -40,8 +40,7 @@ ACTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeResult:
+class ChangeResult(Struct, frozen=True):
     """The result of a change of one name, as a text."""
 
     fqdn: str

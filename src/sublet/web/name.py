@@ -1,8 +1,8 @@
 """The pages of a name: its state, its allowed actions, its timeline, and the forms that change it."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from sublet.child_zones.api import AutomaticDsShape
@@ -81,8 +81,7 @@ async def show(call: PageCall) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Overview:
+class _Overview(Struct, frozen=True, kw_only=True):
     """What the page of a name shows. A name in the trash has only its timeline, and the user's free quota."""
 
     name: SubdomainShape

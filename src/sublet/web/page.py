@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct, field
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -22,6 +22,7 @@ from sublet.http.errors import refusal_headers, status_of
 from sublet.operations.call import Call
 from sublet.operations.client import Client, address_key, is_from_site
 from sublet.operations.operation import Operation
+from sublet.structs import replace
 from sublet.web.form import KEY_FIELD, TOKEN_FIELD, USER_FIELD, Form, form_token, is_form_token, new_key
 from sublet.web.waiting import NOTHING_WAITS, Waiting
 
@@ -58,8 +59,7 @@ class _IdConvertor(Convertor[int]):
 register_url_convertor("id", _IdConvertor())
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A path with the handlers of its methods.
 
     `operations` are the names of the operations that the handlers call.
@@ -80,8 +80,7 @@ class Page:
     """True for a page about the signed-in user, which organizations don't have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all pages use: the calls of operations, the operations by name, and the function that renders a
     template.
     """
@@ -94,8 +93,7 @@ class Shared:
     nameserver_presets: Sequence[tuple[str, Sequence[str]]]
 
 
-@dataclass(slots=True, kw_only=True)
-class PageCall:
+class PageCall(Struct, kw_only=True):
     """A request for a page. `registrant` is None if the browser isn't signed in."""
 
     shared: Shared

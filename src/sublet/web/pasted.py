@@ -7,10 +7,11 @@ values, each once.
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import dropwhile, takewhile, zip_longest
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
 from sublet.dns.names import InvalidName, is_at_or_below, parse_host_name
@@ -80,16 +81,14 @@ _LONG_PART = re.compile("[0-9A-Za-z+/=]{16,}|[0-9A-Fa-f]{8,}")
 """A part of a digest or a key, and not a word beside it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pasted(Generic[ValueT]):
+class Pasted(Struct, Generic[ValueT], frozen=True):
     """What a field has: each value once, and the lines that are ignored."""
 
     values: tuple[ValueT, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PastedDelegation:
+class PastedDelegation(Struct, frozen=True):
     """The entries of the three fields, and the ignored lines of all of them.
 
     `is_list` is true if the field of nameservers has nothing but host names.
@@ -147,8 +146,7 @@ def parse_pasted_nameservers(text: str, fqdn: str = "") -> Pasted[str]:
     return _read_nameservers(text, fqdn).as_pasted()
 
 
-@dataclass(frozen=True, slots=True)
-class _Nameservers:
+class _Nameservers(Struct, frozen=True):
     """What the field of nameservers has: hosts, also mistyped ones; lines that are ignored; and what the API
     refuses if there is no host.
     """

@@ -4,10 +4,10 @@ What a form removes is shown before it is stored.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from sublet.db import Tx
@@ -36,8 +36,7 @@ _ONLY_REMOVED = "The nameservers are removed, but the records are not stored. Co
 _AT_YOUR_HOST = "Now enter {} as the custom domain at your web host."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsView:
+class RecordsView(Struct, frozen=True, kw_only=True):
     """What the page shows of a name. `types` are the types of records that the platform domain accepts."""
 
     fqdn: str
@@ -49,8 +48,7 @@ class RecordsView:
     etag: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _Plan(Struct, frozen=True, kw_only=True):
     """What a form changes: lines of records, and the nameservers that the records replace."""
 
     view: RecordsView

@@ -6,12 +6,14 @@ in one field.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
+
+from msgspec import Struct
 
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.model import PlatformDomain
+from sublet.structs import replace
 from sublet.subdomains.records.rule import canonical_owner, check_records
 from sublet.subdomains.records.values import InvalidValue, parse_value
 from sublet.subdomains.records.zone_file import ZoneFileRecords, read_zone_file
@@ -26,8 +28,7 @@ _HAS_ALIAS = (
 _BOTH = ("@", "www")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsForm:
+class RecordsForm(Struct, frozen=True):
     """The RRsets of a form, as `ChangeRecords` takes them.
 
     `fields` has the form's field for the values of each entry, `owner_field` the one for all owners. `file`

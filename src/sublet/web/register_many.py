@@ -4,9 +4,9 @@ import csv
 import io
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from starlette.responses import Response
 
 from sublet.errors import PriceChanged, Refusal, SignInRequired
@@ -26,8 +26,7 @@ names.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A name with its offer, which is None if it can't be registered.
 
     `text` says why, or has the result of a registration.

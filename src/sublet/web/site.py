@@ -1,8 +1,9 @@
 """The appearance of the pages from the operator's settings: name, colour, logo, contact."""
 
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+
+from msgspec import Struct
 
 from sublet.config import Settings, SettingsError, contact_url
 
@@ -13,8 +14,7 @@ CONTRAST_MIN = 4.5
 """The minimum contrast of text (WCAG 2.2, 1.4.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The appearance of the pages.
 
     `logo` is the name of an asset, or empty. `assets` are made from the settings.

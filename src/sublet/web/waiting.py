@@ -5,14 +5,16 @@ The head of each page counts them, and the list of names shows them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.accounts.model import Registrant
 from sublet.db import Tx
 from sublet.operations.call import Call
 from sublet.sign_up.codes import ReceivedInvitation
 from sublet.sign_up.store import list_received_invitations
+from sublet.structs import replace
 from sublet.subdomains.transfers import store as transfer_store
 from sublet.subdomains.transfers.model import NameTransfer, TransferFilter
 from sublet.tickets import store as ticket_store
@@ -27,8 +29,7 @@ READ_COOKIE = "__Host-sublet_read"
 """The cookie with the marks of the answers that the browser has shown, the newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """The numbers of names whose delegation is broken, of open offers to the user, and of open invitations to
     the user; and the marks of the tickets that were answered lately.
     """
@@ -87,8 +88,7 @@ def count_waiting(tx: Tx, registrant: Registrant) -> Waiting:
     return Waiting(len(found[BROKEN]), len(found[OFFER]), len(found[INVITATION]), tuple(found[TICKET]))
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingItems:
+class WaitingItems(Struct, frozen=True):
     """The offers, tickets and invitations that `Waiting` counts, the newest first."""
 
     offers: tuple[NameTransfer, ...] = ()

@@ -5,7 +5,7 @@ doesn't write to it.
 import asyncio
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from sublet.primaries.update import fence_name
 from sublet.processes import leases
 from sublet.processes.leases import publish_lease, take_lease
 from sublet.processes.model import Lease
+from sublet.structs import replace
 from sublet.subdomains.model import UpdateNameservers
 from sublet.subdomains.published_owner_store import published_owners
 from sublet.subdomains.store import select_subdomains

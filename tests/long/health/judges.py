@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -27,6 +27,7 @@ from sublet.health.findings import report
 from sublet.health.model import BROKEN, HEALTHY, Level, Report, Target
 from sublet.health.observe import observe
 from sublet.health.resolve import CachingResolver, ForwardingResolver, IteratingResolver
+from sublet.structs import replace
 from support.dns_world import (
     ROOT_ADDRESS,
     World,

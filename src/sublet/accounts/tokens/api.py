@@ -1,7 +1,6 @@
 """The API of tokens, which extends the spec (docs/spec-choices.md, "Tokens")."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 
@@ -250,7 +249,7 @@ class RotateBody(Body):
 
 def sent_restrictions(body: ChangeTokenBody) -> dict[str, Any]:
     """Return the restrictions that were sent, by the names of their fields. None lifts a restriction."""
-    sent = {name: getattr(body, name) for name in Restrictions.__slots__}
+    sent = {name: getattr(body, name) for name in Restrictions.__struct_fields__}
     if sent["scopes"] is None:
         sent["scopes"] = UNSET
     return {
@@ -271,8 +270,7 @@ def token_shape(token: Token, user: User) -> TokenDetailShape:
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True, slots=True)
-class _WithSecret(Outcome):
+class _WithSecret(Outcome, frozen=True):
     """An outcome with a secret. The secret isn't stored, so a repeated request doesn't get it."""
 
     secret: Secret | None = None

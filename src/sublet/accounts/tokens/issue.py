@@ -6,9 +6,10 @@ import secrets
 import string
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store
@@ -37,8 +38,7 @@ _LOOKS_LIKE_TOKEN = re.compile(PREFIX + rf"[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK
 _LOOKS_LIKE_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMatches:
+class SecretMatches(Struct, frozen=True):
     """The substrings of a text that look like a token or the digest of a token.
 
     The digest of a DS record can look like one.
@@ -109,8 +109,7 @@ def check_token(token: Token | None, now: datetime) -> Token:
     return token
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
+class IssuedToken(Struct, frozen=True):
     """A token with its new secret. The secret is shown once, and can't be read again."""
 
     secret: Secret

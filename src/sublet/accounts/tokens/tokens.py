@@ -1,9 +1,10 @@
 """The verbs of tokens: create, change, rotate and revoke them, and which tokens a token sees."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts import store
@@ -24,6 +25,7 @@ from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, TokenNotFound, validation_failed
 from sublet.ids import Position, parse_id
 from sublet.restrictions import UNRESTRICTED, Restrictions, check_restrictions
+from sublet.structs import replace
 
 LIVE_TOKENS_MAX = 100
 """The maximum number of a user's tokens that are neither revoked nor expired. The operator may exceed it."""
@@ -38,8 +40,7 @@ OVERLAP_SECONDS_DEFAULT = 3_600
 OVERLAP_SECONDS_MAX = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class ActingCredential:
+class ActingCredential(Struct, frozen=True):
     """The token or session of a request: its user, and what it may do.
 
     `organization_id` is None if the credential acts for its user. `budget_id` is the `budget_token_id` of the

@@ -2,7 +2,7 @@
 (POST /auth/device, POST /auth/device/token; RFC 8628, section 3).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_text
@@ -45,8 +45,7 @@ from sublet.sign_in.devices.model import (
 from sublet.sign_in.notices import notify
 
 
-@dataclass(frozen=True, slots=True)
-class StartedDevice:
+class StartedDevice(Struct, frozen=True):
     """The two codes of a request. Only their digests are stored."""
 
     device_code: Secret

@@ -1,8 +1,9 @@
 """Programs that request a token on behalf of a person (RFC 8628): their codes and states (rules; no SQL)."""
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
@@ -21,8 +22,7 @@ _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _LETTER_COUNT = 8
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class DeviceRequest(Struct, frozen=True):
     """The request of a program for a token.
 
     `user_id` is the person who decided; `may_spend` is true if the token may spend credits.

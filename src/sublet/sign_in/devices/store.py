@@ -29,7 +29,7 @@ device_requests = Table(
 )
 KEPT_FOR = timedelta(hours=1)
 """How long an expired request is kept, so that the rate limit of its network counts it."""
-_REQUEST = tuple(device_requests.c[name] for name in DeviceRequest.__slots__)
+_REQUEST = tuple(device_requests.c[name] for name in DeviceRequest.__struct_fields__)
 
 
 def insert_request(tx: Tx, **values: object) -> None:

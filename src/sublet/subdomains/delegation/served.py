@@ -5,7 +5,8 @@ Users read the sentences, so these contain no addresses or settings of the opera
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from sublet.dns.difference import describe_difference
 from sublet.dns.parent_servers import ParentServer, ServerAnswer
@@ -89,8 +90,7 @@ _CAUSES = {
 _IF_IT_PERSISTS = "If the problem persists, open a ticket."
 
 
-@dataclass(frozen=True, slots=True)
-class ServerVerdict:
+class ServerVerdict(Struct, frozen=True):
     """The verdict on a server's answer. If there is no answer, `matches` is None and `error` is the reason.
 
     `difference` is a text for the user. `cause` is its probable cause: "pending" (the last change is not
@@ -105,8 +105,7 @@ class ServerVerdict:
     cause: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedReport:
+class ServedReport(Struct, frozen=True):
     """The verdicts on all servers, and a summary with advice.
 
     `in_agreement` is True if all servers answered with exactly what is stored.

@@ -1,6 +1,6 @@
 """Compute the records that name servers should have for a name (GET /subdomains/{fqdn}/delegation)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -19,8 +19,7 @@ server.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DelegationView:
+class DelegationView(Struct, frozen=True):
     """A name, its platform domain, the `desired` records, the owner names that should have no records, and
     warnings.
     """

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
 
 from msgspec import Meta, Struct
@@ -29,6 +28,7 @@ from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, Operations, Parameter, Refusals, TextForm, sensitive
 from sublet.operations.shapes import Body, NoBody, Success
 from sublet.platform_domains.store import find_platform_domain
+from sublet.structs import replace
 from sublet.subdomains.api import OWN_NAME, wait_for_publication
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_published

@@ -1,8 +1,9 @@
 """Change the records of a name (docs/api.md, "Records"): replace all RRsets, or those that are given."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.find import lock_holder
@@ -27,8 +28,7 @@ from sublet.subdomains.records.rule import check_records
 CHANGE = "subdomain.update_records"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRecords:
+class ChangeRecords(Struct, frozen=True):
     """The unchecked RRsets of a request; None if they were not sent.
 
     `replaces_all` removes the RRsets that are not given.

@@ -1,9 +1,10 @@
 """The rules of dyndns2: what a request asks for, and what is stored (docs/changing-addresses.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+
+from msgspec import Struct
 
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -49,8 +50,7 @@ class InvalidUpdate(ValueError):  # noqa: N818 - named like InvalidName
     """The request is wrong as a whole; `str()` is the word of the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """The address of a host: its name, its owner there, and the addresses that it has to get.
 
     `stored` are the RRsets of the name.

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import dns.exception
 import dns.tokenizer
 import dns.ttl
+from msgspec import Struct, field
 
 from sublet.dns.names import is_at_or_below, shown, to_unicode
 from sublet.dns.types import RecordSet, RecordSetInput
@@ -31,8 +31,7 @@ room for 30,000.
 _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneFileNote:
+class ZoneFileNote(Struct, frozen=True):
     """A line of a zone file that can't be read (`is_error`), or that is ignored or changed.
 
     Lines count from 1.
@@ -46,8 +45,7 @@ class ZoneFileNote:
         return f"Line {self.line}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneFileRecords:
+class ZoneFileRecords(Struct, frozen=True):
     """The RRsets of a zone file, for `check_records`, and notes about other lines.
 
     `lines` has the line of each value: `lines[2][0]` is the line of `records[2].values[0]`. Use the RRsets
@@ -73,8 +71,7 @@ class ZoneFileRecords:
         return FieldError("zone_file", error.code, f"Line {line}: {error.message}")
 
 
-@dataclass(slots=True)
-class _Set:
+class _Set(Struct):
     """The records of an RRset so far, and their lines."""
 
     owner: str
@@ -84,8 +81,7 @@ class _Set:
     lines: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """A line of the file, or several in parentheses: its number, its tokens as text, and whether it starts
     with a space.
     """

@@ -1,8 +1,8 @@
 """The SQL of the sweep: its state, due names, losses, dates to recompute, forecasts and milestones."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
@@ -73,8 +73,7 @@ _LOST = milestones.c.kind.in_(("trashed", "purged"))
 Index("ix_milestones_lost", milestones.c.created_at, sqlite_where=_LOST, postgresql_where=_LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepState:
+class SweepState(Struct, frozen=True):
     """The state of the sweep: the time of its last run (`seen_at`), the time and reason of a stop, and the
     operator's grant.
 
@@ -94,8 +93,7 @@ class SweepState:
     granted_settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DueName:
+class DueName(Struct, frozen=True):
     """A name that the sweep must process, with its user. `since` is the name's `due_at` or `loss_at`."""
 
     id: int
@@ -104,7 +102,7 @@ class DueName:
     in_trash: bool
 
 
-_STATE = select(*(clockwork.c[name] for name in SweepState.__slots__))
+_STATE = select(*(clockwork.c[name] for name in SweepState.__struct_fields__))
 _FIND_STATE = Prepared(_STATE)
 _LOCK_STATE = Prepared(_STATE.with_for_update(key_share=True))
 
@@ -342,8 +340,7 @@ def delete_forecasts(tx: Tx, *, before: datetime, since: datetime) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PastMilestone:
+class PastMilestone(Struct, frozen=True):
     """A milestone that a name reached at `created_at`. `detail` is a sentence, `mail_id` the mail about it.
 
     `about` is the date that the milestone is for. For a live name this is usually the expiry, so that each
@@ -358,7 +355,7 @@ class PastMilestone:
 
 
 _MILESTONES = Prepared(
-    select(*(milestones.c[name] for name in PastMilestone.__slots__))
+    select(*(milestones.c[name] for name in PastMilestone.__struct_fields__))
     .where(milestones.c.subdomain_id == bindparam("of"))
     .order_by(milestones.c.id)
 )

@@ -11,8 +11,9 @@ can be killed at any moment.
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.model import User
@@ -75,8 +76,7 @@ _TEMPLATES = {"trashed": "name_trashed", "trash_ends": "trash_ends", "expired": 
 _ACTIONS = {"renewal_opens": "subdomain.open_renewal", "expired": "subdomain.expire"}
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Struct, frozen=True):
     """The result of one call of `sweep`.
 
     `done` counts the names by the milestone that they reached, under "looked" if they reached none. `names`

@@ -1,6 +1,6 @@
 """Find a transfer by the id in a path, for its sender or recipient."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_holder
@@ -20,8 +20,7 @@ def not_found() -> TransferNotFound:
     return TransferNotFound("You have no such transfer. Check its id in the list of your transfers.")
 
 
-@dataclass(frozen=True, slots=True)
-class Requester:
+class Requester(Struct, frozen=True):
     """The person who sends a request about a transfer, and the holder of the names: the person or an
     organization.
     """

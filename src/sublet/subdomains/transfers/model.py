@@ -1,7 +1,8 @@
-"""Transfers of names between users: the dataclass and the states."""
+"""Transfers of names between users: the type and the states."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED = "pending", "accepted", "declined", "withdrawn", "expired"
 STATES = (PENDING, ACCEPTED, DECLINED, WITHDRAWN, EXPIRED)
@@ -9,8 +10,7 @@ DIRECTIONS = ("sent", "received")
 VALID_FOR = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True)
-class NameTransfer:
+class NameTransfer(Struct, frozen=True):
     """The offer of a name to an e-mail address.
 
     `to_user_id` is the user or organization that accepted or declined the offer.
@@ -37,8 +37,7 @@ class NameTransfer:
         return EXPIRED if self.stored_state == PENDING and self.expires_at <= now else self.stored_state
 
 
-@dataclass(frozen=True, slots=True)
-class TransferFilter:
+class TransferFilter(Struct, frozen=True):
     """The filters of a user's transfers. None means any."""
 
     state: str | None = None

@@ -78,7 +78,7 @@ _COMPUTED_COLUMNS = {
 }
 _COLUMNS = tuple(
     _COMPUTED_COLUMNS[name] if name in _COMPUTED_COLUMNS else name_transfers.c[name]
-    for name in NameTransfer.__slots__
+    for name in NameTransfer.__struct_fields__
 )
 # With outer joins, SQLite always starts with the transfers, which are few.
 _TRANSFERS = select(*_COLUMNS).select_from(
