@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from unittest.mock import ANY
 
@@ -12,7 +13,6 @@ import msgspec
 import pytest
 
 import sublet_client
-from sublet.structs import replace
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
 from sublet_client._settings import base_url_of, config_of
 from sublet_client._sync import (

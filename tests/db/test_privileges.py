@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from sublet.registry.copy_store import list_copied, list_other
 from sublet.registry.privileges import ROLES
 from sublet.schema import APPEND_ONLY, metadata
 from sublet.schema_revision import needed_revision
-from sublet.structs import replace
 from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep import store as sweep_store
 from support.authenticator import Authenticator

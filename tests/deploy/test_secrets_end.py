@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from sublet.db import Tx
 from sublet.mail.store import mails
 from sublet.operations.client import COOKIE
 from sublet.schema import metadata
-from sublet.structs import replace
 from support.console_client import ConsoleClient, Shown
 from support.nginx import NAME, Proxy, nginx
 from support.postgresql import find_postgresql, fresh_database

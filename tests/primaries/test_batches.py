@@ -4,7 +4,7 @@ primary.
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import dns.message
@@ -14,7 +14,6 @@ import pytest
 from sublet.config import PrimarySettings
 from sublet.primaries import primary_zone
 from sublet.primaries.update import fence_name
-from sublet.structs import replace
 from support.dns_proxy import dns_proxy
 from support.primary_faults import register, shown, state
 from support.serve_process import wait_until

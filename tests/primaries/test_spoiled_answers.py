@@ -1,6 +1,7 @@
 """The publisher accepts only answers signed with our key: a proxy changes the answers of a real server."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import dns.message
 import dns.opcode
@@ -9,7 +10,6 @@ import pytest
 
 from sublet.config import PrimarySettings
 from sublet.primaries import primary_zone
-from sublet.structs import replace
 from support.dns_proxy import DnsProxy, OnAnswer, dns_proxy, framed
 from support.primary_faults import fails_for, healed
 from support.repetitions import share

@@ -1,7 +1,8 @@
 """Where DS records come from, by audit events."""
 
-from msgspec.structs import asdict
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import asdict
 
 from sublet.audit import AuditEvent
 from sublet.child_zones.follow_ds import lines_of_change, mail_about

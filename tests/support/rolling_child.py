@@ -8,7 +8,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ import dns.message
 import dns.opcode
 import dns.query
 import dns.rcode
+from msgspec.structs import asdict
 
 from sublet.dns.types import DsRecord
 from support.dns_program import dns_program

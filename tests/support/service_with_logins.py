@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import psycopg
@@ -20,7 +20,6 @@ from sublet.operations.operation import BASE_PATH
 from sublet.registry.copy_store import list_copied, list_other, list_sequences
 from sublet.registry.privileges import ROLES, grant_statements
 from sublet.service.roles import run_api_process, run_dns, run_worker
-from sublet.structs import replace
 from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService
 from support.serve_process import free_address, wait_until
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +25,6 @@ from sublet.credits.entries import grant_credits, refund_charge
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
-from sublet.structs import replace
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.sweep.brake import resume_sweep
 from sublet.subdomains.sweep.sweep import sweep
