@@ -9,10 +9,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from long.health.judges import run_in_network
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
