@@ -142,6 +142,11 @@ def test_names_move_between_people_and_organizations(
     assert shop.call(of_coop, "GET", f"/subdomains/{fqdn}").status_code == 200
     assert shop.call(ada, "GET", f"/subdomains/{fqdn}").status_code == 404
     assert shop.call(of_coop, "GET", "/usage/free-subdomains").json()["usage"]["used"] == 1
+    # The own activity of ada has both events of the move, and the organization's that it got the name.
+    arrived = shop.call(of_coop, "GET", "/activity?limit=1").json()["activity"]
+    assert [(each["action"], each["by"], each["subdomain"]) for each in arrived] == [
+        ("subdomain.receive", "user", fqdn)
+    ]
     # From the organization to another person, who sees its name and not the address of a member.
     offered = shop.call(of_coop, "POST", f"/subdomains/{fqdn}/transfer", {"to": bob.email}).json()["transfer"]
     assert (offered["direction"], offered["sender"]) == ("sent", "Coop")

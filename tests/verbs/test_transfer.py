@@ -6,10 +6,11 @@ from msgspec import structs
 from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user
-from sublet.audit import audit_events
+from sublet.audit import ActivityFilter, audit_events
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import delete_user
+from sublet.subdomains.activity import list_activity
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.dependents import change_each
@@ -54,6 +55,10 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
     registry.refused(SubdomainNotFound, delete, registry.actor(), SHOP)
     found = registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id))
     assert found.subdomain == SHOP
+    seen = registry.read(list_activity, registry.users["ben"], ActivityFilter(), 9, None)
+    assert ("subdomain.receive", "operator", SHOP) in [
+        (each.action, each.by, each.subdomain) for each in seen
+    ]
     assert registry.doctor() == []
 
 

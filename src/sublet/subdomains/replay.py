@@ -29,6 +29,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
         "retry": "live",
         "renew": "live",
         "transfer": "live",
+        "receive": "live",
         "set_auto_renew": "live",
         "suspend": "live",
         "unsuspend": "live",

@@ -33,6 +33,7 @@ ACTION_WORDS = {
     "subdomain.purge": "Name left the trash",
     "subdomain.release": "Name open to everyone again",
     "subdomain.transfer": "Name moved to another holder",
+    "subdomain.receive": "Name moved here",
     "subdomain.suspend": "Name suspended",
     "subdomain.unsuspend": "Name no longer suspended",
     "name_transfer.push": "Name offered",

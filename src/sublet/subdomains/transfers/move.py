@@ -80,6 +80,9 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
     subdomain_store.update_subdomain(
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
+    if actor.user_id != receiver.id:
+        # Of the event above, the receiver's activity would show nothing.
+        audit.record(tx, actor, "subdomain.receive", subdomain.id)
     fqdn = subdomain.fqdn
     for user in (former, receiver):
         # Users who turned off reminders get this mail too, because it is about the possession of a name.
