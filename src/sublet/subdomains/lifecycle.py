@@ -189,7 +189,7 @@ def renewal_opens_at(subdomain: ShownSubdomain) -> datetime | None:
 
 def renewal_available(subdomain: ShownSubdomain, now: datetime, *, user_suspended: bool = False) -> bool:
     """True if POST renew would now renew the name or return a quote."""
-    return not user_suspended and is_allowed(subdomain, "renew", now) and is_renewal_open(subdomain, now)
+    return not user_suspended and is_renewal_open(subdomain, now) and is_allowed(subdomain, "renew", now)
 
 
 def is_renewal_open(subdomain: ShownSubdomain, now: datetime) -> bool:
