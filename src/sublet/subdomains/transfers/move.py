@@ -81,7 +81,7 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
     if actor.user_id != receiver.id:
-        # Of the event above, the receiver's activity would show nothing.
+        # The event above belongs to the former user. This one is for the receiver's activity.
         audit.record(tx, actor, "subdomain.receive", subdomain.id)
     fqdn = subdomain.fqdn
     for user in (former, receiver):
