@@ -2,8 +2,7 @@
 its name server.
 """
 
-import asyncio
-import threading
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -219,31 +218,9 @@ def test_only_so_many_ask_at_once(outage: Outage, monkeypatch: pytest.MonkeyPatc
 
 @contextmanager
 def silent_server() -> Iterator[tuple[str, int]]:
-    """A server over TCP that takes every connection and never answers."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def keep(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _reader.read()
-        writer.close()
-
-    async def listen() -> asyncio.Server:
-        return await asyncio.start_server(keep, "127.0.0.1", 0)
-
-    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(10)
-    try:
-        yield server.sockets[0].getsockname()
-    finally:
-
-        async def close() -> None:
-            server.close()
-            await server.wait_closed()
-
-        asyncio.run_coroutine_threadsafe(close(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(60)
-        loop.close()
+    """A server over TCP that never answers: the kernel takes every connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()
 
 
 # Warnings

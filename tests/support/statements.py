@@ -1,5 +1,6 @@
 """The statements that are sent to a database, to count them."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,18 +12,25 @@ from sublet.db.statements import DriverStatement
 
 
 @contextmanager
-def recorded_statements() -> Iterator[list[str]]:
-    """Record each statement of all threads until the block ends, besides BEGIN and commit marks."""
+def recorded_statements(*, of_this_thread: bool = False) -> Iterator[list[str]]:
+    """Record each statement until the block ends, besides BEGIN and commit marks: of all threads, or only of
+    the thread that runs the block.
+    """
     texts: list[str] = []
+    thread = threading.get_ident()
     call = DriverStatement.call
 
+    def add(text: str) -> None:
+        if not of_this_thread or threading.get_ident() == thread:
+            texts.append(text)
+
     def record(asked: DriverStatement, parameters: Mapping[str, object]) -> Any:
-        texts.append(asked.compiled.string)
+        add(asked.compiled.string)
         return call(asked, parameters)
 
     def record_composed(_connection: object, _cursor: object, text: str, *_: object) -> None:
         if not text.startswith("BEGIN") and "commit_marks" not in text:
-            texts.append(text)
+            add(text)
 
     DriverStatement.call = record  # type: ignore[method-assign, assignment]
     event.listen(Engine, "before_cursor_execute", record_composed)
