@@ -139,7 +139,7 @@ def test_a_publication_is_recorded_while_its_user_is_locked(registry: Registry, 
 
     with ThreadPoolExecutor(1) as threads, engine.begin() as connection:
         account_store.lock_user(Tx(connection, registry.now), registry.users["ann"])
-        threads.submit(record).result(20)
+        threads.submit(record).result(60)
     assert registry.subdomain(item.subdomain_id).published_generation == 1
 
 
@@ -432,7 +432,7 @@ def test_sign_ins_and_sign_ups_of_different_mailboxes_do_not_wait_for_each_other
                 sign_up(tx, SignUp("fay@example.org", "Fay", "198.51.100.0/24"), URL)
                 start_device(tx, "ci", "198.51.100.1", "198.51.100.0/24")
 
-        threads.submit(beside).result(30)
+        threads.submit(beside).result(60)
 
 
 @pytest.mark.parametrize("spelling", ["eve@example.org", "EVE@example.org."])
@@ -481,7 +481,7 @@ def test_a_value_that_another_transaction_stores_first_is_seen_by_the_next_run(
         assert inserted.wait(60)
         with pytest.raises(Conflict, match="There is a user"):
             registry.write(add)
-        first.result(30)
+        first.result(60)
     assert len(runs) == 2
 
 

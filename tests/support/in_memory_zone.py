@@ -68,9 +68,9 @@ def serving(read_zones: ReadZones, codes: list[str] | None = None, host: str = "
     thread.start()
     server = NameServer(read_zones, on_answer=([] if codes is None else codes).append)
     try:
-        yield asyncio.run_coroutine_threadsafe(server.start(host, 0), loop).result(10)
+        yield asyncio.run_coroutine_threadsafe(server.start(host, 0), loop).result(60)
     finally:
-        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()

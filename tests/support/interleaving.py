@@ -47,4 +47,4 @@ def interleave(
             wait_until(lambda: waiting.done() or registry.read(count_blocked) == 1)
             assert not waiting.done(), waiting.exception() or "nothing keeps it"
             then(tx)
-        waiting.result(30)
+        waiting.result(60)

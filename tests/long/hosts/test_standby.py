@@ -55,12 +55,12 @@ def test_nothing_is_acknowledged_that_only_one_host_has(pair: PostgresqlPair) ->
         assert not first.done()
         assert things(old) == []
         pair.standby.start()
-        first.result(20)
+        first.result(60)
         pair.standby.kill()
         second = _insert(threads, old, 2)
         old.kill()
         with pytest.raises(psycopg.OperationalError):
-            second.result(20)
+            second.result(60)
         pair.standby.start()
         pair.take_over()
         assert things(pair.primary) == [1]
@@ -69,5 +69,5 @@ def test_nothing_is_acknowledged_that_only_one_host_has(pair: PostgresqlPair) ->
         third = _insert(threads, old, 3)
         old.kill()
         with pytest.raises(psycopg.OperationalError):
-            third.result(20)
+            third.result(60)
     assert things(pair.primary) == [1]
