@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 from typer.testing import CliRunner
 
 from sublet import audit
@@ -22,6 +21,7 @@ from sublet.db import Tx
 from sublet.health import store as health_store
 from sublet.schema_revision import needed_revision
 from sublet.secret import Secret
+from sublet.structs import replace
 from sublet.subdomains.delete import delete
 from support import databases
 from support.operator_registry import ANNA, Registry, small_registry
@@ -117,7 +117,7 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     registry = small_registry(tmp_path)
 
     def write_events_to_come(tx: Tx) -> None:
-        to_come = structs.replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
+        to_come = replace(tx, now=datetime(2099, 9, 23, 10, 57, 31, tzinfo=UTC))
         for _ in range(25):
             audit.record(to_come, Actor("operator"), "user.add", 1)
 

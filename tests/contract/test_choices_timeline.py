@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from sublet.accounts.store import find_user
 from sublet.credits.fields import CREDITS_MAX
 from sublet.db import Tx
+from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.sweep.auto_renew import auto_renew
 from support.error_triggers import new_user, unused_name
@@ -189,9 +189,7 @@ def test_the_last_attempt_and_its_mail_are_shown(shop: RunningService) -> None:
         owner, name = find_user(tx, user.id), store.find_subdomain(tx, added["id"])
         assert owner is not None
         assert name is not None
-        assert not auto_renew(
-            structs.replace(tx, now=at), owner, structs.replace(name, auto_renew_max_credits=5)
-        )
+        assert not auto_renew(replace(tx, now=at), owner, replace(name, auto_renew_max_credits=5))
 
     shop.write(attempt_now)
     sentence = "It would cost 10 credits, and the ceiling is 5."

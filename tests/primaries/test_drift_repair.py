@@ -222,7 +222,8 @@ def test_the_brake_stops_removals_but_missing_records_are_added(on_knot: Service
     assert "zone_is_repaired" in {
         each["invariant"] for each in service.operator("doctor", expect=1)["violations"]
     }
-    # Commands run by the real clock, behind the service's: for them the names were "just published" at first.
+    # A command uses the real clock, and the service's is ahead. So at first the command skips the removed
+    # names as just published.
     wait_until(lambda: len(service.operator("zone", "check", ZONE, expect=None)["orphaned"]) == 25)
     service.operator("zone", "repair", ZONE, expect=1)
     service.operator("zone", "repair", ZONE, "--force")

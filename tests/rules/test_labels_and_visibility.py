@@ -1,7 +1,6 @@
 from datetime import UTC, datetime
 
 import pytest
-from msgspec import structs
 
 from sublet.platform_domains.labels import MODES_BY_CLASS, classify
 from sublet.platform_domains.model import (
@@ -24,7 +23,7 @@ DOMAIN = PlatformDomain(
 @pytest.mark.parametrize("restricted", [False, True])
 @pytest.mark.parametrize("granted", [False, True])
 def test_the_users_that_see_a_platform_domain(*, hidden: bool, restricted: bool, granted: bool) -> None:
-    platform_domain = structs.replace(DOMAIN, hidden=hidden, restricted=restricted, registration_open=False)
+    platform_domain = replace(DOMAIN, hidden=hidden, restricted=restricted, registration_open=False)
     visible = not hidden and (granted or not restricted)
     assert is_visible(platform_domain, {7} if granted else {8}) is visible
 
@@ -35,7 +34,7 @@ def test_the_users_that_see_a_platform_domain(*, hidden: bool, restricted: bool,
 def test_labels_with_a_protocol_meaning_are_reserved_everywhere(label: str) -> None:
     assert classify(label, DOMAIN, None, 1) == "reserved"
     # Reserved before short: `ns` is not for sale.
-    assert classify(label, structs.replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
+    assert classify(label, replace(DOMAIN, premium_length_max=63), None, 1) == "reserved"
 
 
 @pytest.mark.parametrize(
@@ -48,14 +47,14 @@ def test_labels_with_a_protocol_meaning_are_reserved_everywhere(label: str) -> N
     ],
 )
 def test_short_labels_are_premium_by_the_characters_that_people_see(label: str, label_class: str) -> None:
-    assert classify(label, structs.replace(DOMAIN, premium_length_max=3), None, 1) == label_class
+    assert classify(label, replace(DOMAIN, premium_length_max=3), None, 1) == label_class
 
 
 @pytest.mark.parametrize("listed_class", LABEL_CLASSES)
 @pytest.mark.parametrize("label", ["shop", "www", "ab"])
 def test_the_operators_list_has_precedence(label: str, listed_class: str) -> None:
     listed = Label(7, label, listed_class, None, None, organization_ids=(1,))
-    assert classify(label, structs.replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
+    assert classify(label, replace(DOMAIN, premium_length_max=2), listed, 1) == listed_class
 
 
 def test_a_special_label_is_reserved_for_organizations_without_a_grant() -> None:

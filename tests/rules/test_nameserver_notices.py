@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
 from sublet.dns.delegation import without_nameservers
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.structs import replace
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.nameserver_notices import ENDING, IN_TRASH, warning_stage
 from support.sample_subdomain import DAY, NAME, NOW

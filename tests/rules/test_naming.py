@@ -3,10 +3,10 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain, default_settings
+from sublet.structs import replace
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import canonical_domain, label_of
 
@@ -72,7 +72,7 @@ def test_an_idn_needs_a_platform_domain_that_accepts_idns(
     label: str | None, fqdn: str | None, field: str
 ) -> None:
     assert asked_for(label=label, fqdn=fqdn)[1] == []
-    ascii_only = structs.replace(DOMAIN, idn=False)
+    ascii_only = replace(DOMAIN, idn=False)
     _, errors = asked_for(label=label, fqdn=fqdn, platform_domain=ascii_only)
     assert [(each.field, each.code) for each in errors] == [(field, "label_invalid")]
 
@@ -81,7 +81,7 @@ def test_an_idn_needs_a_platform_domain_that_accepts_idns(
     ("label", "short"), [("ab", True), ("abc", False), ("éé", True), ("ééé", False), ("xn--dmb", True)]
 )
 def test_the_shortest_length_counts_unicode_characters(*, label: str, short: bool) -> None:
-    _, errors = asked_for(label=label, platform_domain=structs.replace(DOMAIN, label_length_min=3))
+    _, errors = asked_for(label=label, platform_domain=replace(DOMAIN, label_length_min=3))
     assert [each.code for each in errors] == (["label_too_short"] if short else [])
 
 

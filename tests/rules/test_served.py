@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from sublet.dns.difference import describe_difference, served_delegation
 from sublet.dns.parent_servers import ParentServer, ServerAnswer
@@ -101,7 +100,7 @@ def name(**changes: Any) -> Subdomain:
         "published_at": NOW,
         **changes,
     }
-    return structs.replace(A_SUBDOMAIN, fqdn=NAME, **facts)
+    return replace(A_SUBDOMAIN, fqdn=NAME, **facts)
 
 
 def primary(serial: int = 42, records: Sequence[Record] = DESIRED) -> ServerAnswer:

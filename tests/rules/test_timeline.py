@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from sublet.audit import Change
+from sublet.structs import replace
 from sublet.subdomains.dates.timeline import PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.lifecycle import lost_at
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent

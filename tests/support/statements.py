@@ -13,8 +13,9 @@ from sublet.db.statements import DriverStatement
 
 @contextmanager
 def recorded_statements(*, of_this_thread: bool = False) -> Iterator[list[str]]:
-    """Record each statement until the block ends, besides BEGIN and commit marks: of all threads, or only of
-    the thread that runs the block.
+    """Record the statements of all threads, or only of the thread that runs the block, until the block ends.
+
+    BEGIN and commit marks are left out.
     """
     texts: list[str] = []
     thread = threading.get_ident()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from msgspec import structs
 from sqlalchemy import select
 
 from sublet.accounts.users import suspend_user
@@ -10,6 +9,7 @@ from sublet.audit import ActivityFilter, audit_events
 from sublet.errors import Conflict, NotFound, Refusal, SubdomainNotFound
 from sublet.mail.store import list_mails
 from sublet.registry.delete_user import delete_user
+from sublet.structs import replace
 from sublet.subdomains.activity import list_activity
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
@@ -50,7 +50,7 @@ def test_a_name_moves_with_its_delegation_and_dates(registry: Registry) -> None:
         "auto_renew_max_credits": None,
         "updated_at": moved.updated_at,
     }
-    assert moved == structs.replace(before, **changed)
+    assert moved == replace(before, **changed)
     assert registry.read(list_terms, held.id, 10) == terms
     registry.refused(SubdomainNotFound, delete, registry.actor(), SHOP)
     found = registry.read(find_own_ticket_with_messages, registry.actor("ann"), str(ticket.id))

@@ -1,7 +1,5 @@
 """Apply the decision about a child's CSYNC record, or store its refusal: the worker's verb."""
 
-from msgspec.structs import replace as with_fields
-
 from sublet.accounts.find import find_member
 from sublet.audit import SYSTEM
 from sublet.child_zones.follow_ds import lines_of_change, record_refusal
@@ -82,7 +80,7 @@ def plan_change(tx: Tx, subdomain_id: int, change: Change) -> Target | Refuse:
         )
     if errors:
         return _not_accepted(errors[0])
-    return target_of(tx, with_fields(subdomain, delegation=delegation))
+    return target_of(tx, replace(subdomain, delegation=delegation))
 
 
 def refuse_if_worse(present: Report, planned: Report) -> Refuse | None:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from sublet.config import Settings, abuse_contact, contact_url
 from sublet.dns.names import to_unicode
 from sublet.dns.types import DsRecord, GlueEntry
 from sublet.rdap.model import PublicName
+from sublet.structs import replace
 
 MEDIA_TYPE = "application/rdap+json"
 PREFIX = "/rdap"

@@ -127,7 +127,7 @@ api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
 FETCHED_AT_ONCE = 26
 """How many names of a list the event loop reads at once, in less than half a millisecond.
 
-It is a quarter of a page of 100 names, whose 101st tells whether another page follows.
+A page of 100 names needs four such parts, with the name after it, which tells that another page follows.
 """
 _PAYMENT: Refusals = (
     PaymentConfirmationRequired,

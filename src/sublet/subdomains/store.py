@@ -9,7 +9,6 @@ from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -45,6 +44,7 @@ from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record, RecordSet
 from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
+from sublet.structs import replace
 from sublet.subdomains.milestones import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 

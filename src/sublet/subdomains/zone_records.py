@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from msgspec import structs
-
 from sublet import audit
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -128,7 +126,7 @@ def _check(platform_domain: PlatformDomain, wanted: RecordSetInput) -> RecordSet
             "belong to registered names."
         )
         raise validation_failed([FieldError("type", "value_invalid", message)])
-    unlimited = structs.replace(
+    unlimited = replace(
         platform_domain,
         record_types=RECORD_TYPES,
         record_octets_max=65_535,

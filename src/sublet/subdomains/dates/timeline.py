@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from msgspec.structs import replace
-
 from sublet.audit import Change
 from sublet.counted import counted
+from sublet.structs import replace
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
     closing_allows_restore,

@@ -81,7 +81,8 @@ def move_to_user(tx: Tx, actor: Actor, subdomain: Subdomain, former: User, recei
         tx, subdomain.id, user_id=receiver.id, auto_renew_max_credits=None, auto_renew_tried_at=None
     )
     if actor.user_id != receiver.id:
-        # The event above belongs to the former user. This one is for the receiver's activity.
+        # The activity has a user's own actions, and those of others on the user's names. At the event above,
+        # the name wasn't yet the receiver's.
         audit.record(tx, actor, "subdomain.receive", subdomain.id)
     fqdn = subdomain.fqdn
     for user in (former, receiver):
