@@ -3,11 +3,12 @@ fence and a set of records.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from long.machine.real import Real
 from long.machine.time_model import Registry
-from sublet.platform_domains.zone_store import find_zone_state
+from sublet.platform_domains.zone_store import STALE_AFTER, find_zone_state
 from sublet.primaries.plan import plan_changes
 from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,
@@ -26,6 +27,7 @@ class Held:
 
     batch: Batch
     items: dict[int, tuple[int, int]]
+    begun_at: datetime
 
 
 def begin(real: Real, model: Registry, domain: str) -> Held | None:
@@ -38,7 +40,7 @@ def begin(real: Real, model: Registry, domain: str) -> Held | None:
     items = {each.id: (each.generation, each.attempts) for each in model.due_for_publishing(domain)}
     found = {item.subdomain_id: (item.generation, item.attempts) for item in batch.items} if batch else {}
     assert found == items, (domain, found, items)
-    return Held(batch, items) if batch is not None else None
+    return Held(batch, items, model.now) if batch is not None else None
 
 
 def apply(real: Real, batch: Batch) -> bool:
@@ -61,9 +63,12 @@ def finish(real: Real, model: Registry, held: Held | None, fate: str) -> None:
     """Change the zone and record the result: read back as expected, or not, or nothing since the publisher
     died.
 
-    "not_sent": it dies before it changes the zone.
+    "not_sent": it dies before it changes the zone. So does one that was away for longer than the registry
+    remembers its update: the zone would count as rebuilt, and nothing here compares whole zones.
     """
-    if held is None or fate == "not_sent" or not apply(real, held.batch) or fate == "not_recorded":
+    if held is None or model.now - held.begun_at > STALE_AFTER:
+        return
+    if fate == "not_sent" or not apply(real, held.batch) or fate == "not_recorded":
         return
     good = fate == "published"
     results = {
