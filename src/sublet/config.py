@@ -34,6 +34,10 @@ KEY_ALGORITHMS = ("hmac-sha256", "hmac-sha384", "hmac-sha512")
 """The algorithms allowed for TSIG keys: SHA-256 or better (RFC 8945, section 6)."""
 
 PORT_MAX = 65535
+NUMBER_MAX = 2**31 - 1
+"""The largest number in a setting: PostgreSQL computes rate limits with 32 bits."""
+NEW_USER_DAYS_MAX = 36_500
+"""A hundred years. Dates beyond the year 9999 can't be computed."""
 _MAIL_ADDRESS = re.compile(r"[^\s@:/]+@[^\s@:/]+")
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -159,7 +163,7 @@ class Settings:
     session_max_days: int = _setting(
         14, "Days from the last sign-in until a browser's session ends (1 to 365)."
     )
-    new_user_days: int = _setting(7, "Days after sign-up for which a user counts as new.")
+    new_user_days: int = _setting(7, "Days after sign-up for which a user counts as new (0 to 36500).")
     new_user_free_quota: int = _setting(
         2, "The maximum number of free names of a new user; at most free_quota."
     )
@@ -300,12 +304,13 @@ class Settings:
         _check_modes("new_user_withheld_modes", self.new_user_withheld_modes)
         for each in fields(self):
             value = getattr(self, each.name)
-            if isinstance(value, int) and value < 0:
-                raise SettingsError(f"{each.name}: {value} is negative. Give 0 or more.")
+            if isinstance(value, int):
+                _check_range(each.name, value, 0, NUMBER_MAX)
         if self.http_connections_max < 1:
             raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more.")
         _check_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _check_range("session_max_days", self.session_max_days, 1, 365)
+        _check_range("new_user_days", self.new_user_days, 0, NEW_USER_DAYS_MAX)
         _check_mail(self)
         _check_site(self)
 

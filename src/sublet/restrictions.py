@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import (
     IPv4Network,
-    IPv6Address,
     IPv6Network,
     collapse_addresses,
     ip_address,
@@ -102,8 +101,6 @@ class Restrictions(Struct, frozen=True):
             parsed = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
         return any(parsed in network for network in _parse_networks(self.networks))
 
     def exceeded_by(self, other: "Restrictions") -> list[str]:

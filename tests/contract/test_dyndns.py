@@ -161,6 +161,7 @@ def test_each_wrong_request_has_its_word(shop: RunningService, user: Registrant)
     for query, word in (
         ({}, "notfqdn"),
         ({"hostname": ""}, "notfqdn"),
+        ({"hostname": "", **{f"field_{number}": "1" for number in range(100)}}, "notfqdn"),
         ({"hostname": "home"}, "notfqdn"),
         ({"hostname": "a b.example"}, "notfqdn"),
         ({"hostname": ",".join([fqdn] * 21)}, "numhost"),

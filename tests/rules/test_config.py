@@ -196,6 +196,8 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
     [
         ("FREE_QUOTA", "-1"),
         ("FREE_QUOTA", "five"),
+        ("RATE_LIMIT_READ_PER_MINUTE", "9999999999"),
+        ("NEW_USER_DAYS", "9999999"),
         ("FREE_QUOTA", "\u0665"),
         ("RATE_LIMITS", ""),
         ("LOG_FORMAT", "xml"),

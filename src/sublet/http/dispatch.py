@@ -63,7 +63,7 @@ class _Request(SentRequest, kw_only=True):
     text: TextForm | None = None
     user_id: int | None = None
     body_read: bool = False
-    parts: AsyncIterator[bytes] | None = None
+    parts: AsyncIterator[bytes] | tuple[()] | None = None
     logged_path: str = ""
 
     async def members(self) -> tuple[dict[str, Any], FieldErrors]:
@@ -136,7 +136,7 @@ class Resource:
         # With a final newline the prompt of a terminal begins on a new line.
         response: Response
         if request.parts is not None:
-            response = StreamingResponse(_ended_by_newline(request.parts), status, request.headers)
+            response = StreamingResponse(request.parts, status, request.headers)
         else:
             response = Response(body and body + b"\n", status, request.headers)
         response.raw_headers += ENCODED_SECURITY_HEADERS
@@ -180,8 +180,9 @@ class Resource:
             registrant = await self._authenticate(request, failure_limits)
             request.user_id = registrant.user.id
             answer = await self._calls.answer(operation, registrant, request)
-        if answer.parts is not None and request.scope["method"] != "HEAD":
-            request.parts = answer.parts
+        if answer.parts is not None:
+            # The answer to HEAD has no length then, because only reading all parts would tell it.
+            request.parts = () if request.scope["method"] == "HEAD" else _ended_by_newline(answer.parts)
         body = _encode(answer.body, operation, request)
         if operation.has_etag:
             tag = request.headers["etag"] = answer.headers.get("etag") or entity_tag(answer.body, body)

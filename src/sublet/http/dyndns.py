@@ -46,7 +46,6 @@ from sublet.subdomains.records.dyndns import (
 )
 
 PATH = "/nic/update"
-FIELDS_MAX = 32
 log = structlog.get_logger()
 
 
@@ -117,7 +116,7 @@ class Dyndns:
         await self._calls.admit(self._request, registrant, _sent(asked, PATH))
         refuse_suspended(registrant.user)
         refuse_suspended(registrant.holder)
-        fields = dict(parse_qsl(request.url.query, max_num_fields=FIELDS_MAX))
+        fields = dict(parse_qsl(request.url.query))
         try:
             hosts = parse_hosts(fields.get("hostname", ""))
             addresses = parse_addresses((fields.get("myip", ""), fields.get("myipv6", "")), client.address)

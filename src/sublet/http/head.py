@@ -83,9 +83,8 @@ class Clients:
     def find(self, scope: Scope, fields: Headers) -> Client:
         """Return the client of a request."""
         peer = scope.get("client")
-        address = peer[0] if peer else ""
-        if self._trusted:
-            address = find_client_address(address, fields.getlist("x-forwarded-for"), self._trusted)
+        forwarded_for = fields.getlist("x-forwarded-for") if self._trusted else []
+        address = find_client_address(peer[0] if peer else "", forwarded_for, self._trusted)
         site = self._own_site or _site_of(f"{scope['scheme']}://{fields.get('host', '')}")
         if not site.host:
             site = _site_of(self._public_url)

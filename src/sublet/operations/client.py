@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from sublet.audit import Actor
+from sublet.config import split_list
 from sublet.errors import OriginRefused
 from sublet.secret import Secret
 from sublet.sign_in.model import Browser, Site
@@ -31,29 +32,42 @@ CLEARED_COOKIE = f"{COOKIE}=; Max-Age=0; {_ATTRIBUTES}"
 
 def parse_trusted_proxies(text: str) -> frozenset[str]:
     """Return the addresses of the setting `trusted_proxies`, in canonical form."""
-    return frozenset(str(ipaddress.ip_address(part.strip())) for part in text.split(",") if part.strip())
+    return frozenset(_plain(part) or part for part in split_list(text))
 
 
 def find_client_address(peer: str, forwarded_for: list[str], trusted: frozenset[str]) -> str:
-    """Return the address of the client.
+    """Return the address of the client: an IPv4 address also if an IPv6 socket took the connection, which
+    shows it as `::ffff:192.0.2.1`.
 
     `peer` is the other end of the connection, `forwarded_for` has the `X-Forwarded-For` headers.
 
     A trusted proxy appends the address that it sees, with or without its port, so the last address that isn't
     a trusted proxy counts. A client can invent earlier addresses. The header of an untrusted peer is ignored.
     """
+    peer = _plain(peer) or peer
     if peer not in trusted:
         return peer
     hops = [hop.strip() for line in forwarded_for for hop in line.split(",")]
     for hop in reversed(hops):
-        try:
-            address = str(ipaddress.ip_address(_without_port(hop)))
-        except ValueError:
+        address = _plain(_without_port(hop))
+        if address is None:
             return peer
         if address not in trusted:
             return address
         peer = address
     return peer
+
+
+@lru_cache(CACHE_SIZE)
+def _plain(text: str) -> str | None:
+    """Return an address in canonical form, and that of an IPv4-mapped IPv6 address as IPv4; None if the text
+    isn't an address.
+    """
+    try:
+        parsed = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def _without_port(hop: str) -> str:
@@ -70,11 +84,7 @@ def address_key(address: str) -> str:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)
+    return str(parsed) if parsed.version == 4 else str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 @lru_cache(CACHE_SIZE)
@@ -86,8 +96,6 @@ def network_key(address: str) -> str | None:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return None
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped
     if parsed.is_loopback:
         return None
     return str(ipaddress.ip_network((parsed, NETWORK_BITS[parsed.version]), strict=False))
