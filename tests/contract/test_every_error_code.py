@@ -10,20 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 import sublet.db.sqlite
 from sublet import errors
-from sublet.db import Tx
 from sublet.errors import Refusal, UriTooLong
 from sublet.http.errors import status_of
 from sublet.http.security_headers import SECURITY_HEADERS
 from sublet.mail.store import count_waiting
-from sublet.schema import metadata
 from support import error_triggers
 from support.error_triggers import REFUSALS, Send
 from support.field_error_triggers import FIELD_CODES
-from support.hostile_input import MADE_BY_PROCESSES
+from support.hostile_input import stored
 from support.running_service import RunningService, registry_address, running_service
 from support.serve_process import wait_until
 
@@ -34,19 +31,6 @@ ONLY_ON_THE_COMMAND_LINE: frozenset[str] = frozenset()
 
 ENVELOPE = ["ok", "error", "message", "errors", "details", "request_id"]
 WITH_QUOTE = ["ok", "error", "message", "quote", "errors", "details", "request_id"]
-NOT_COMPARED = frozenset(
-    {
-        ("tokens", "last_used_at"),
-        ("tokens", "last_used_from"),
-        ("subdomains", "due_at"),
-        ("audit_events", "address"),
-        ("subdomains", "loss_at"),
-        ("clockwork", "seen_at"),
-    }
-)
-"""Columns that change at any request, refused or not, or when the sweep runs: the approximate time and place
-of a token's last use, the dates of the sweep, and old addresses, which it deletes.
-"""
 NOTED = {"authorization_pending": "device_requests", "slow_down": "device_requests"}
 """Answers to a program that polls: the time of the poll is stored, to find out whether it polls too often
 (RFC 8628, section 3.5).
@@ -98,20 +82,6 @@ def test_every_code_is_in_the_tables() -> None:
     assert set(FIELD_CODES) == {*errors.FIELD_CODES, *errors.MALFORMED_FIELD_CODES}
 
 
-def dump(tx: Tx) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of every table, in the order of the primary keys."""
-    found = {}
-    for table in metadata.sorted_tables:
-        if table.name in MADE_BY_PROCESSES:
-            continue
-        columns = [column for column in table.columns if (table.name, column.name) not in NOT_COMPARED]
-        if not columns:
-            continue
-        rows = tx.connection.execute(select(*columns).order_by(*table.primary_key.columns))
-        found[table.name] = [tuple(row) for row in rows]
-    return found
-
-
 def refused(service: RunningService, code: str) -> httpx.Response:
     """Return the answer of the code's request.
 
@@ -122,9 +92,9 @@ def refused(service: RunningService, code: str) -> httpx.Response:
         with prepared(service, code) as send:
             # Mail of the preparation is sent in its own time, which is no trace of the refusal.
             wait_until(lambda: service.read(count_waiting).waiting == 0)
-            before = service.read(dump)
+            before = service.read(stored)
             answer = send()
-            after = service.read(dump)
+            after = service.read(stored)
             if code not in SENT_ONCE:
                 check_problem(send_for_a_problem(service, send), answer)
         if code in NOTED:
@@ -248,9 +218,9 @@ def test_a_refusal_as_a_problem_of_rfc_9457(furnished: RunningService, code: str
 def test_a_trace_would_be_found(furnished: RunningService) -> None:
     """A request that isn't refused changes the tables of names, terms and the audit."""
     user = error_triggers.new_user(furnished)
-    before = furnished.read(dump)
+    before = furnished.read(stored)
     furnished.register(user, error_triggers.unused_name(), nameservers=["ns1.provider.example"])
-    after = furnished.read(dump)
+    after = furnished.read(stored)
     changed = {name for name in after if after[name] != before[name]}
     assert {"subdomains", "nameserver_hosts", "terms", "audit_events"} <= changed
     assert {"users", "packages"} & changed == set()

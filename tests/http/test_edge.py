@@ -126,15 +126,6 @@ def test_an_unsupported_method_needs_no_token(
     assert answer.headers["allow"] == allow
 
 
-def test_a_token_without_the_scope_learns_nothing_about_the_body(
-    service: RunningService, ada: Registrant
-) -> None:
-    reader = service.issue_token(ada.email, "account:read")
-    path, rights = "/subdomains/missing.example.test/renew", {"authorization": f"Bearer {reader}"}
-    found = refused(send(service, "POST", path, b"\xff", **rights), 403, "insufficient_scope")
-    assert found["details"] == {"required_scope": "subdomains:write"}
-
-
 def test_all_malformed_parts_of_a_request_are_told_together(service: RunningService, ada: Registrant) -> None:
     rights = {"authorization": f"Bearer {ada.token}", "idempotency_key": "a b", **JSON_HEADERS}
     path = "/subdomains/missing.example.test/renew?x=1"
@@ -183,17 +174,10 @@ def test_a_list_of_too_many_items_is_not_read(service: RunningService, ada: Regi
         assert [(each["field"], each["code"]) for each in found["errors"]] == [(field, "too_long")]
 
 
-def test_only_a_request_with_a_body_needs_a_media_type(service: RunningService, ada: Registrant) -> None:
-    rights = {"authorization": f"Bearer {ada.token}"}
-    refused(send(service, "POST", "/subdomains", b"{}", **rights), 415, "unsupported_media_type")
-    refused(send(service, "POST", "/subdomains", None, **rights), 422, "validation_failed")
-    gzip = {"content_encoding": "gzip", "content_type": "application/json"}
-    refused(send(service, "POST", "/subdomains", b"{}", **rights, **gzip), 415, "unsupported_media_type")
-
-
 @pytest.mark.parametrize(
     "headers",
     [
+        {},
         {"content_type": "application/x-www-form-urlencoded"},
         {"content_type": "application/json; charset=latin-1"},
         {"content_type": ""},
@@ -204,11 +188,11 @@ def test_only_a_request_with_a_body_needs_a_media_type(service: RunningService, 
 def test_an_empty_body_of_any_media_type_counts_as_no_body(
     service: RunningService, ada: Registrant, headers: dict[str, str], *, in_chunks: bool
 ) -> None:
-    headers["authorization"] = f"Bearer {ada.token}"
+    sent = {**headers, "authorization": f"Bearer {ada.token}"}
     empty = iter([b""]) if in_chunks else b""
-    refused(send(service, "POST", "/subdomains", empty, **headers), 422, "validation_failed")
+    refused(send(service, "POST", "/subdomains", empty, **sent), 422, "validation_failed")
     named = iter([b"a=b"]) if in_chunks else b"a=b"
-    refused(send(service, "POST", "/subdomains", named, **headers), 415, "unsupported_media_type")
+    refused(send(service, "POST", "/subdomains", named, **sent), 415, "unsupported_media_type")
 
 
 def test_a_get_ignores_its_body(service: RunningService, ada: Registrant) -> None:
@@ -304,14 +288,9 @@ def test_the_changes_of_a_names_nameservers_in_a_day_are_limited(tmp_path: Path)
 
 
 def test_rate_limits(tmp_path: Path) -> None:
-    limits = {
-        "rate_limits": True,
-        "rate_limit_read_per_minute": 2,
-        "rate_limit_ticket_per_minute": 1,
-        "rate_limit_failed_auth_per_minute": 2,
-        "trusted_proxies": "127.0.0.1",
-    }
-    with running_service(registry_address(tmp_path), **limits) as service:
+    with running_service(
+        registry_address(tmp_path), rate_limits=True, rate_limit_read_per_minute=2
+    ) as service:
         ada = service.add_user()
         first = service.call(ada, "GET", "/me")
         assert first.headers["ratelimit-policy"] == '"read";q=2;w=60'
@@ -321,21 +300,9 @@ def test_rate_limits(tmp_path: Path) -> None:
         refused(third, 429, "rate_limited")
         assert 1 <= int(third.headers["retry-after"]) <= 60
         assert third.headers["ratelimit"].startswith('"read";r=0;t=')
-        # Another class and another token of the user are counted apart. A refused ticket is no ticket.
+        # Another class and another token of the user are counted apart.
         refused(service.call(ada, "POST", "/support/tickets", {}), 422, "validation_failed")
-        ticket = {"subject": "One", "message": "and no more"}
-        assert service.call(ada, "POST", "/support/tickets", ticket).status_code == 201
-        refused(service.call(ada, "POST", "/support/tickets", ticket), 429, "rate_limited")
         assert service.call(service.issue_token(ada.email), "GET", "/me").status_code == 200
-        # Failed authentication is counted by address.
-        wrong = {"authorization": "Bearer nonsense", "x_forwarded_for": "203.0.113.1"}
-        for _ in range(2):
-            refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
-        blocked = service.call(None, "GET", "/me", **wrong)
-        refused(blocked, 429, "rate_limited")
-        assert "retry-after" in blocked.headers
-        wrong["x_forwarded_for"] = "203.0.113.1, 203.0.113.2"
-        refused(service.call(None, "GET", "/me", **wrong), 401, "token_invalid")
 
 
 def rename(service: RunningService, old: str, new: str) -> None:
