@@ -329,8 +329,17 @@ def find_event(tx: Tx, event_id: int) -> AuditEvent | None:
     return AuditEvent(*row) if row is not None else None
 
 
-class EventFilter(Struct, frozen=True):
-    """The filters of `search_events`. None means any. Events at `until` don't match.
+class ActivityFilter(Struct, frozen=True):
+    """The filters of `list_activity`. None means any. Events at `until` don't match."""
+
+    action: str | None = None
+    token_id: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class EventFilter(ActivityFilter, frozen=True, kw_only=True):
+    """The filters of `search_events`. None means any.
 
     `actor` is a kind of actor or an operator's name. `objects` are types with ids; an event must match one of
     them.
@@ -339,9 +348,21 @@ class EventFilter(Struct, frozen=True):
     actor: str | None = None
     user_id: int | None = None
     objects: Collection[tuple[str, int]] | None = None
-    action: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+
+
+def _select_newest(wanted: ActivityFilter, limit: int) -> Select[Any]:
+    """Return the query of up to `limit` events that match the filters, newest first."""
+    events = audit_events.c
+    query = _EVENTS.order_by(events.id.desc()).limit(limit)
+    if wanted.action is not None:
+        query = query.where(events.action == wanted.action)
+    if wanted.token_id is not None:
+        query = query.where(events.token_id == wanted.token_id)
+    if wanted.since is not None:
+        query = query.where(events.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(events.at < wanted.until)
+    return query
 
 
 def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
@@ -350,18 +371,12 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
     Without a user and objects it may read all events.
     """
     events = audit_events.c
-    query = _EVENTS.order_by(events.id.desc()).limit(limit)
+    query = _select_newest(wanted, limit)
     if wanted.actor is not None:
         is_kind = wanted.actor in ACTOR_KINDS
         query = query.where((events.actor_kind if is_kind else events.actor_name) == wanted.actor)
     if wanted.user_id is not None:
         query = query.where(events.user_id == wanted.user_id)
-    if wanted.action is not None:
-        query = query.where(events.action == wanted.action)
-    if wanted.since is not None:
-        query = query.where(events.at >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(events.at < wanted.until)
     if wanted.objects is None:
         return [AuditEvent(*row) for row in tx.connection.execute(query)]
     # One query for each object, because the index has the events of one object sorted by id.
@@ -375,15 +390,6 @@ def search_events(tx: Tx, wanted: EventFilter, limit: int) -> list[AuditEvent]:
     return sorted(found, key=lambda event: event.id, reverse=True)[:limit]
 
 
-class ActivityFilter(Struct, frozen=True):
-    """The filters of `list_activity`. None means any. Events at `until` don't match."""
-
-    action: str | None = None
-    token_id: int | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
 def list_activity(
     tx: Tx, user_id: int, wanted: ActivityFilter, limit: int, before_id: int | None = None
 ) -> list[AuditEvent]:
@@ -394,17 +400,9 @@ def list_activity(
     have no owner, and are left out.
     """
     events = audit_events.c
-    query = _EVENTS.order_by(events.id.desc()).limit(limit)
+    query = _select_newest(wanted, limit)
     if before_id is not None:
         query = query.where(events.id < before_id)
-    if wanted.action is not None:
-        query = query.where(events.action == wanted.action)
-    if wanted.token_id is not None:
-        query = query.where(events.token_id == wanted.token_id)
-    if wanted.since is not None:
-        query = query.where(events.at >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(events.at < wanted.until)
     # Two queries, because each column has an index with its events sorted by id.
     found = {
         row[0]: AuditEvent(*row)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sublet.config import Settings
-from sublet.http.security_txt import security_txt
+from sublet.http.app import security_txt
 from support.console_client import console
 from support.rdap_world import SETTINGS, RdapWorld, build_world
 from support.running_service import registry_address, running_service

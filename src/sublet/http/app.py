@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
+from sublet.config import Settings, abuse_contact, contact_url
 from sublet.db import Database, Replication, Tx, find_replication
 from sublet.errors import MethodNotAllowed, NotFound, Refusal, Unavailable
 from sublet.http.dispatch import Resource
@@ -23,7 +25,6 @@ from sublet.http.docs_page import Document
 from sublet.http.errors import internal_error, render_refusal
 from sublet.http.head import request_id_of
 from sublet.http.security_headers import SECURITY_HEADERS
-from sublet.http.security_txt import SECURITY_TXT_PATH, security_txt
 from sublet.metrics import METRICS_TYPE, Metrics
 from sublet.operations.call import Context
 from sublet.operations.operation import BASE_PATH, DOCS_PATH, OPENAPI_PATH, Operation
@@ -32,6 +33,11 @@ from sublet.processes.store import check_readable
 FIRST_PREFIX = "/subdomains"
 """The router tries paths in order. Paths with this prefix come first, because most requests are for
 subdomains.
+"""
+SECURITY_TXT_PATH = "/.well-known/security.txt"
+SECURITY_TXT_VALID_FOR = timedelta(days=30)
+"""The time until the file expires. Each answer has a new date; RFC 9116, section 2.5.5, recommends less than
+a year.
 """
 RefusalPage = Callable[[Request, Refusal], Awaitable[Response]]
 """Returns a refusal as a page."""
@@ -192,6 +198,24 @@ def _status_routes(sources: StatusSources) -> list[Route]:
 
     pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
     return [Route(path, page, methods=["GET"]) for path, page in pages.items()]
+
+
+def security_txt(settings: Settings, public_url: str, now: datetime) -> str:
+    """Return the file security.txt (RFC 9116): whom to write to about a security problem of the service.
+
+    The contacts are the abuse contact and the imprint. Without one it is empty.
+
+    Addresses of pages must be https (section 2.5.4), so others are left out.
+    """
+    contacts = dict.fromkeys((contact_url(abuse_contact(settings)), settings.site_imprint_url))
+    usable = [each for each in contacts if each.startswith(("mailto:", "https://"))]
+    if not usable:
+        return ""
+    lines = [f"Contact: {each}" for each in usable]
+    lines.append(f"Expires: {(now + SECURITY_TXT_VALID_FOR).strftime('%Y-%m-%dT00:00:00Z')}")
+    if public_url.startswith("https://"):
+        lines.append(f"Canonical: {public_url}{SECURITY_TXT_PATH}")
+    return "".join(f"{each}\n" for each in lines)
 
 
 def _read_replication(tx: Tx) -> Replication | None:

@@ -22,6 +22,7 @@ import msgspec
 from sublet import errors
 from sublet.errors import Refusal
 from sublet.operations.call import OpenCall
+from sublet.operations.rate_limiter import ADDRESS, READ, WRITE
 from sublet.operations.shapes import Body, PageQuery
 
 ALWAYS, FOR_OTHER_SESSIONS, IF_PAID, NEVER = "always", "another session", "credits", "never"
@@ -66,17 +67,6 @@ answers JSON.
 DOCS_PATH, OPENAPI_PATH = "/docs", "/openapi.json"
 """The paths of the documentation, which are outside of `BASE_PATH` because they need no token."""
 WRITE_METHODS = ("POST", "PUT", "PATCH", "DELETE")
-READ, WRITE, TICKET, AVAILABILITY, HEALTH, ADDRESS = (
-    "read",
-    "write",
-    "ticket",
-    "availability",
-    "health",
-    "address",
-)
-"""The rate classes of operations. Those of `ADDRESS` are counted for the address and network alone, like all
-requests.
-"""
 
 Function = Callable[..., Any]
 """The function of an operation. It has one of two forms:

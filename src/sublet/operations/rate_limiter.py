@@ -40,7 +40,7 @@ DELETED_MAX = 128
 """The maximum number of ended windows in one deletion: twice as many as can have begun since the last
 deletion.
 """
-WRITE, TICKET, DYNDNS = "write", "ticket", "dyndns"
+READ, WRITE, TICKET, DYNDNS = "read", "write", "ticket", "dyndns"
 ADDRESS, NETWORK = "address", "network"
 FAILED_AUTHENTICATION, FAILED_OF_NETWORK = "failed-authentication", "failed-authentication-network"
 USER_CODE = "user-code"
@@ -84,7 +84,7 @@ def choose_policies(settings: Settings) -> dict[str, Policy]:
     failed = settings.rate_limit_failed_auth_per_minute
     failed_of_network = settings.rate_limit_failed_auth_network_per_minute
     found = (
-        Policy("read", settings.rate_limit_read_per_minute, _READS),
+        Policy(READ, settings.rate_limit_read_per_minute, _READS),
         Policy(WRITE, settings.rate_limit_write_per_minute, _WRITES),
         Policy(TICKET, settings.rate_limit_ticket_per_minute, _TICKETS),
         Policy("availability", settings.rate_limit_availability_per_minute, _NAMES),

@@ -1,6 +1,6 @@
 """Which text columns are erased with a user, and which are kept (no SQL).
 
-Each text column is declared here, and each member of audit events in `sublet.audit_members`.
+Each text column is declared here, and each member of audit events that is erased in `sublet.audit_members`.
 `tests/verbs/test_delete_user.py` fails for a column that isn't declared, and for a declared text that
 `erasure_store` doesn't erase.
 """

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -11,11 +12,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from sublet.accounts.model import Membership, Registrant
+from sublet.accounts.model import Membership, Organization, Registrant, User
 from sublet.accounts.sessions import RECENT_SIGN_IN
 from sublet.db import Tx
 from sublet.errors import NotFound, OriginRefused, Refusal
-from sublet.http.anonymous import ANONYMOUS, ANONYMOUS_OPERATIONS
 from sublet.http.calls import Calls, FailureLimits, SentRequest
 from sublet.http.docs_page import Reference
 from sublet.http.errors import refusal_headers, status_of
@@ -33,6 +33,15 @@ MESSAGE_SECONDS = 60
 MESSAGE_CHARACTERS_MAX = 500
 WARNING_MARK = "!"
 """The first character of a message that is a warning."""
+_SINCE = datetime(1970, 1, 1, tzinfo=UTC)
+ANONYMOUS = Registrant(
+    User(0, "", "", 0, None, None, None, _SINCE), Organization(0, "", "", _SINCE), token=None
+)
+"""The registrant of requests without a session, who may only call `ANONYMOUS_OPERATIONS`."""
+ANONYMOUS_OPERATIONS = ("platform_domains", "availability")
+"""The names of the operations that the console calls without a session. In the API they need a token, like
+all under the base path.
+"""
 PAGE_LIMIT = 50
 """The number of items on a page of a list."""
 LISTED_MAX = 500
