@@ -471,7 +471,11 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     monkeypatch.delenv("SUBLET_URL")
     rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
     assert "The profile default has the new secret now" in rotated.stderr
+    monkeypatch.setenv("SUBLET_TOKEN", who.token)
     run("logout", "--revoke")
+    states = {each["name"]: each["revoked_at"] for each in service.list_all(who, "/tokens", "tokens")}
+    assert [name for name, revoked_at in states.items() if revoked_at] == ["laptop"]
+    monkeypatch.delenv("SUBLET_TOKEN")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]
 
@@ -482,8 +486,8 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
     assert run("names", "list", "-q").stdout == "blog.example.test\n"
     assert "\x1b" not in run("names", "list").stdout
     assert "Choose from id, fqdn" in run("names", "list", "--json", "name", exit_code=2).stderr
-    run("names", "list", "--template", "{", exit_code=2)
-    run("names", "list", "--template", "{x}", exit_code=2)
+    for wrong in ("{", "{x}", "{}", "{fqdn.x}", "{fqdn[x]}", "{fqdn:d}", "{fqdn:{x}}"):
+        assert "Error: " in run("names", "list", "--template", wrong, exit_code=2).stderr
     assert "register" in run("--help").stdout
     run("unknown", exit_code=2)
     reader, writer = os.pipe()

@@ -87,8 +87,9 @@ def _poll(client: Client, started: DeviceAnswer) -> str:
 @click.option("--revoke", is_flag=True, help="Revoke the token at the registry too.")
 def logout(ctl: Ctl, revoke: bool) -> str:
     """Forget the stored token of the profile."""
-    if revoke:
-        with ctl.client() as client:
+    url, token = find_profile(ctl.profile, environment={})
+    if revoke and url is not None and token is not None:
+        with ctl.connect(url, token) as client:
             own = client.account.me().token
             if own is not None:
                 client.tokens.revoke(own.id)

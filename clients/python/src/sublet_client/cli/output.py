@@ -1,7 +1,6 @@
 """The output of commands: tables for people, JSON, a template, or the keys alone."""
 
 import os
-import string
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,27 +96,24 @@ def _chosen(row: Row, fields: str) -> Row:
     if fields == ALL:
         return row
     names = [each.strip() for each in fields.split(",")]
-    _refuse_unknown((each for each in names if each not in row), row)
-    return {each: row[each] for each in names}
+    try:
+        return {each: row[each] for each in names}
+    except KeyError as error:
+        raise _unknown_member(error.args[0], row) from None
 
 
 def _filled(template: str, row: Row) -> str:
-    names = [name.partition(".")[0].partition("[")[0] for _, name, _, _ in _parsed(template) if name]
-    _refuse_unknown((each for each in names if each not in row), row)
     texts = {name: value if isinstance(value, int) else _text(value) for name, value in row.items()}
-    return template.replace("\\n", "\n").replace("\\t", "\t").format_map(texts)
-
-
-def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
-        return list(string.Formatter().parse(template))
-    except ValueError as error:
+        return template.replace("\\n", "\n").replace("\\t", "\t").format_map(texts)
+    except KeyError as error:
+        raise _unknown_member(error.args[0], row) from None
+    except (ValueError, AttributeError, TypeError) as error:
         raise click.UsageError(f"The template is wrong: {error}. Write '{{fqdn}} {{status}}'.") from None
 
 
-def _refuse_unknown(unknown: Iterable[str], row: Row) -> None:
-    for name in unknown:
-        raise click.UsageError(f"There is no member {name}. Choose from {', '.join(row)}, or {ALL}.")
+def _unknown_member(name: str, row: Row) -> click.UsageError:
+    return click.UsageError(f"There is no member {name}. Choose from {', '.join(row)}, or {ALL}.")
 
 
 def _text(value: Any) -> str:
