@@ -300,7 +300,7 @@ class Calls:
         A refusal lists all malformed fields of body, query and headers.
         """
         parts = await _read_parts(sent, operation)
-        if_match = sent.fields.getlist("if-match")
+        if_match = sent.fields.getlist("if-match") if operation.takes_if_match else []
         return Call(
             context=self.context,
             request_id=sent.request_id,
@@ -322,7 +322,7 @@ class Calls:
             request_path=sent.path,
             query_string=sent.query_string.decode("ascii", "replace"),
             client=sent.client,
-            if_match=",".join(if_match) if if_match and operation.takes_if_match else None,
+            if_match=",".join(if_match) if if_match else None,
         )
 
 
