@@ -401,13 +401,22 @@ def _check_site(settings: Settings) -> None:
         )
     for name in ("site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"):
         text = getattr(settings, name)
-        is_url = re.fullmatch(r"https?://[^\s/]\S*", text) is not None and text.isprintable()
         is_address = name.endswith("_contact") and _is_mail_address(text)
-        if text and not (is_url or is_address):
+        if text and not (_is_url(text) or is_address):
             raise SettingsError(
                 f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
             )
+    url = settings.public_url
+    if url and not (_is_url(url) and re.search(r"[?#]|/api/v1/?$", url) is None):
+        raise SettingsError(
+            f"public_url: {url!r} is not the URL of a service. Give one such as https://names.example.net, "
+            "without /api/v1."
+        )
     parse_nameserver_presets(settings.nameserver_presets)
+
+
+def _is_url(text: str) -> bool:
+    return re.fullmatch(r"https?://[^\s/]\S*", text) is not None and text.isprintable()
 
 
 def _is_mail_address(text: str) -> bool:

@@ -21,7 +21,7 @@ def test_a_request_that_takes_too_long_is_refused_as_unavailable(
     monkeypatch.setattr(calls, "ANSWER_SECONDS", 0.3)
     url = registry_address(tmp_path)
     ticket = {"subject": "held up", "message": "b"}
-    with running_service(url, publish_wait_ms=0) as service:
+    with running_service(url, publish_wait_ms=0, signup="open") as service:
         ada = service.add_user()
         holder = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         try:
@@ -30,6 +30,10 @@ def test_a_request_that_takes_too_long_is_refused_as_unavailable(
             assert (refused.status_code, refused.json()["error"]) == (503, "unavailable")
             assert int(refused.headers["retry-after"]) >= 1
             assert "Check the result" in refused.json()["message"]
+            root = service.base_url.removesuffix("/api/v1")
+            body = {"email": "eve@example.org", "name": "Eve"}
+            unknown = service.client.post(f"{root}/auth/signup", json=body).json()
+            assert "Check the result" in unknown["message"], "the same without a token"
             assert service.call(ada, "GET", "/me").status_code == 200
         finally:
             holder.execute("ROLLBACK")

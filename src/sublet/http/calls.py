@@ -216,14 +216,14 @@ class Calls:
         parts = await _read_parts(sent, operation)
         call = OpenCall(self.context, sent.request_id, parts.body, sent.client, sent.parameters)
         try:
-            answer: Answer[Any] = await operation.function(call)
+            answer = await self._run(operation, call)
         except ValidationFailed:
             await self.count_failure(failure_limits)
             raise
         sent.headers |= answer.headers
         return answer
 
-    async def _run(self, operation: Operation, call: Call[Any, Any]) -> Answer[Any]:
+    async def _run(self, operation: Operation, call: Call[Any, Any] | OpenCall[Any]) -> Answer[Any]:
         """Run an operation.
 
         Those that write have a timeout, because they may wait for locks. Reads have the timeouts of the
