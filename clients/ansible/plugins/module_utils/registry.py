@@ -8,7 +8,6 @@ try:
     from sublet_client import (
         ApiError,
         Client,
-        GlueEntry,
         RecordSetEntry,
         SubdomainNotFound,
         SubletError,
@@ -135,7 +134,7 @@ def arguments_of(delegation):
     arguments = dict(delegation)
     if "glue" in arguments:
         arguments["glue"] = [
-            GlueEntry(host=host, ipv6=each) if ":" in each else GlueEntry(host=host, ipv4=each)
+            spelling.glue_entry(host, each)
             for host, addresses in delegation["glue"].items()
             for each in addresses
         ]

@@ -11,10 +11,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
-from sublet_client import ApiError, AsyncClient, GlueEntry, SubdomainNotFound, SubletError
+from sublet_client import ApiError, AsyncClient, SubdomainNotFound, SubletError
 from sublet_client.spelling import (
     CREDITS_MAX,
     RECORD_TYPES,
+    glue_entry,
     parse_address,
     parse_ds,
     parse_host,
@@ -409,11 +410,7 @@ def _delegation(
     Raises:
         ValueError: a text is no DS record of the name.
     """
-    pairs = [(host, each) for host, addresses in (glue or {}).items() for each in addresses]
-    entries = [
-        GlueEntry(host=host, ipv6=each) if ":" in each else GlueEntry(host=host, ipv4=each)
-        for host, each in pairs
-    ]
+    entries = [glue_entry(host, each) for host, addresses in (glue or {}).items() for each in addresses]
     return {
         "nameservers": nameservers,
         "ds_records": None if ds_records is None else [parse_ds(each, fqdn) for each in ds_records],

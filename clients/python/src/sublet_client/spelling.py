@@ -17,7 +17,7 @@ from typing import Annotated
 import idna
 import msgspec
 
-from sublet_client.models import Dnskey, Ds, DsRecord
+from sublet_client.models import Dnskey, Ds, DsRecord, GlueEntry
 
 SCOPES = (
     "account:read",
@@ -152,6 +152,16 @@ def parse_address(text: str) -> str:
     except ValueError:
         pass
     raise ValueError(f"`{_shown(text)}` is not an IP address. Give one such as 192.0.2.1 or 2001:db8::1.")
+
+
+def glue_entry(host: str, address: str) -> GlueEntry:
+    """Return an address of a nameserver. A host with several addresses has several entries.
+
+    Raises:
+        ValueError: as `parse_address`.
+    """
+    found = parse_address(address)
+    return GlueEntry(host=host, ipv6=found) if ":" in found else GlueEntry(host=host, ipv4=found)
 
 
 def parse_network(text: str) -> str:

@@ -11,11 +11,11 @@ from msgspec.structs import asdict
 from sublet_client import Client
 from sublet_client.cli.names import waited
 from sublet_client.cli.output import Told
-from sublet_client.cli.plan import Step, Wanted, glue_entry, step_to, stored
+from sublet_client.cli.plan import Step, Wanted, step_to, stored
 from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
 from sublet_client.cli.several import Item, do_all, find_all, names_of, with_file, with_names
 from sublet_client.models import AutomaticDs, Ds, Finding, GlueEntry, Subdomain
-from sublet_client.spelling import parse_ds, parse_host
+from sublet_client.spelling import glue_entry, parse_ds, parse_host
 
 DELEGATION = ("fqdn", "status", "nameservers", "glue", "ds_records")
 FINDINGS = ("level", "code", "subject", "message", "hint")

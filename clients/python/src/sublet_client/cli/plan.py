@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
-from sublet_client.models import GlueEntry, Mode, RecordSet, Subdomain
+from sublet_client.models import Mode, RecordSet, Subdomain
+from sublet_client.spelling import glue_entry
 
 T = TypeVar("T")
 FREE = "free"
@@ -53,15 +53,6 @@ class Step:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     records: tuple[RecordSet, ...] | None = None
     records_etag: str | None = None
-
-
-def glue_entry(host: str, address: str) -> GlueEntry:
-    """Return an address of a nameserver. A host with several addresses has several entries.
-
-    Raises:
-        ValueError: `address` is no IP address.
-    """
-    return GlueEntry(host=host, **{f"ipv{ip_address(address).version}": address})
 
 
 def stored(name: Subdomain) -> Wanted:
