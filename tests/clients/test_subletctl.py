@@ -14,11 +14,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.subdomains.model import STATUSES
@@ -32,12 +31,11 @@ from support.browsers import signed_in
 from support.child_keys import ChildKey
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
-from support.subletctl import Run, subletctl
+from support.subletctl import PROGRAM, Run, as_json, subletctl
 
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
 HELP_SECONDS_MAX = 0.25
-PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
 
 
 @pytest.fixture
@@ -64,10 +62,6 @@ def run(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     yield subletctl(service, who, monkeypatch)
     assert service.doctor() == []
-
-
-def as_json(done: Result) -> Any:
-    return json.loads(done.stdout)
 
 
 def test_a_name_from_registration_to_the_trash(run: Run, service: RunningService) -> None:

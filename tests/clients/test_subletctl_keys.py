@@ -2,7 +2,6 @@
 otherwise, and revoked.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +10,12 @@ import dns.rcode
 import dns.tsig
 import dns.update
 import pytest
-from click.testing import Result
 
 from support.error_triggers import new_user, unused_name
 from support.free_ports import free_port
 from support.open_registry import opened
-from support.running_service import LOG_LINE, Registrant, RunningService
-from support.subletctl import Run, subletctl
+from support.running_service import Registrant, RunningService
+from support.subletctl import Run, as_json, printed, subletctl
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +35,6 @@ def who(shop: RunningService) -> Registrant:
 @pytest.fixture
 def run(shop: RunningService, who: Registrant, monkeypatch: pytest.MonkeyPatch) -> Run:
     return subletctl(shop, who, monkeypatch)
-
-
-def printed(done: Result) -> str:
-    """Return what a command printed, without what the service logs about its mails meanwhile."""
-    return "\n".join(line for line in done.stdout.splitlines() if not LOG_LINE.match(line))
-
-
-def as_json(done: Result) -> Any:
-    return json.loads(printed(done))
 
 
 def add(key: dict[str, Any], fqdn: str, owner: str) -> dns.rcode.Rcode:

@@ -1,25 +1,20 @@
 """`subletctl records` against the real service: values in any spelling, two writers at once, exit codes."""
 
-import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import dns.name
 import dns.zone
 import pytest
-from click.testing import Result
 
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
-from support.subletctl import Run, subletctl
+from support.subletctl import PROGRAM, Run, as_json, subletctl
 
 NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
-PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +38,6 @@ def fqdn(shop: RunningService, who: Registrant) -> str:
 @pytest.fixture
 def run(shop: RunningService, who: Registrant, monkeypatch: pytest.MonkeyPatch) -> Run:
     return subletctl(shop, who, monkeypatch)
-
-
-def as_json(done: Result) -> Any:
-    return json.loads(done.stdout)
 
 
 def answers(shop: RunningService, name: str, rdtype: str) -> list[str]:

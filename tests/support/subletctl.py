@@ -1,7 +1,10 @@
 """Run `subletctl` in the process of a test."""
 
+import json
 import re
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import pytest
@@ -9,9 +12,11 @@ from click.testing import CliRunner, Result
 
 from sublet_client.cli.main import root
 from support.http_clients import NO_TLS
-from support.running_service import Registrant, RunningService
+from support.running_service import LOG_LINE, Registrant, RunningService
 
 Run = Callable[..., Result]
+PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
+"""The command for a process of its own."""
 
 
 def subletctl(service: RunningService, who: Registrant, monkeypatch: pytest.MonkeyPatch) -> Run:
@@ -35,3 +40,13 @@ def subletctl(service: RunningService, who: Registrant, monkeypatch: pytest.Monk
         return done
 
     return do
+
+
+def printed(done: Result) -> str:
+    """Return what a command printed, without what the service logs about its mails meanwhile."""
+    return "\n".join(line for line in done.stdout.splitlines() if not LOG_LINE.match(line))
+
+
+def as_json(done: Result) -> Any:
+    """Return the JSON that a command printed."""
+    return json.loads(printed(done))
