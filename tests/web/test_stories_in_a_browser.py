@@ -174,6 +174,12 @@ def test_a_name_that_can_t_be_paid_leads_to_the_credits(browser: Browser, servic
         assert "6 credits" in opened.page.locator("#quote").inner_text()
         opened.press("See how to get credits")
         assert opened.page.get_by_role("heading", name="Credits", exact=True).is_visible()
+        opened.open("/register")
+        opened.fill("Name", "mine")
+        expect(opened.page.locator("#availability")).to_have_text(f"Yours already mine.{DOMAIN}")
+        opened.page.context.clear_cookies()
+        opened.fill("Name", "other")
+        expect(opened.page.locator("#availability")).to_have_text("")
 
 
 @pytest.mark.operations("update_nameservers", "delegation")
@@ -224,6 +230,35 @@ def test_the_registration_of_many_names_continues_without_clicks(
         expect(opened.page.get_by_role("heading", name="12 of 12 names registered")).to_be_visible(
             timeout=60_000
         )
+        for _ in range(2):
+            with opened.page.expect_download():
+                opened.page.get_by_role("button", name="Download").click()
+
+
+def test_a_sent_form_is_busy_until_the_browser_shows_it_again(
+    browser: Browser, service: RunningService
+) -> None:
+    ada, secret = add_user(service, "busy@example.org")
+    service.register(ada, f"busy.{SITES}", records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    with tab(browser, service, secret=secret) as opened:
+        opened.open(f"/names/busy.{SITES}/records")
+        form, button = opened.page.locator("#row-1"), opened.page.get_by_role("button", name="Save A of @")
+        form.evaluate("form => form.addEventListener('submit', event => event.preventDefault())")
+        button.click()
+        expect(button).to_be_disabled()
+        opened.page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+        expect(button).to_be_enabled()
+        expect(form).to_have_attribute("aria-busy", "false")
+
+
+def test_an_error_in_a_folded_field_is_shown(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "folded@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open(f"/register?fqdn=folded.{SITES}")
+        opened.page.get_by_text("I have nameservers of a DNS provider").click()
+        opened.fill("Nameservers", "ns1.provider.example\n2371 13 2 0123456789abcdef0123")
+        opened.page.get_by_label("Nameservers").blur()
+        expect(opened.page.locator("#ds_records-error")).to_be_visible()
 
 
 def test_each_control_is_usable_with_the_keyboard_only(browser: Browser, service: RunningService) -> None:

@@ -24,8 +24,7 @@ function showErrors(name, messages) {
         area.after(made)
         area.setAttribute("aria-invalid", "true")
         described.push(made.id)
-        const details = form.querySelector("details")
-        if (details) details.open = true
+        for (let details = area.closest("details"); details; details = details.parentElement.closest("details")) details.open = true
     }
     if (described.length) area.setAttribute("aria-describedby", described.join(" "))
 }

@@ -13,17 +13,21 @@ addEventListener("keydown", (event) => {
     closeMenus(null)
 })
 
-for (const form of document.querySelectorAll("form[method=post]")) {
-    form.addEventListener("submit", () => {
-        form.setAttribute("aria-busy", "true")
-        // Disable buttons only after the browser has read the form, because it doesn't send a disabled button.
-        setTimeout(() => { for (const button of form.querySelectorAll("button")) button.disabled = true })
-    })
+function setBusy(form, isBusy) {
+    form.setAttribute("aria-busy", isBusy)
+    // A button may be outside of its form.
+    for (const each of form.elements) if (each.type === "submit") each.disabled = isBusy
 }
-// A page that the browser restores from its history has disabled buttons.
+
+// After a form whose answer is a file, the page stays.
+const forms = document.querySelectorAll("form[method=post]:not([data-file])")
+for (const form of forms) {
+    // Disable buttons only after the browser has read the form, because it doesn't send a disabled button.
+    form.addEventListener("submit", () => setTimeout(() => setBusy(form, true)))
+}
+// A page that the browser restores from its history is as it was when it was left.
 addEventListener("pageshow", (event) => {
-    if (!event.persisted) return
-    for (const button of document.querySelectorAll("form button")) button.disabled = false
+    if (event.persisted) for (const form of forms) setBusy(form, false)
 })
 
 const quote = document.getElementById("quote")

@@ -18,16 +18,17 @@ function chip(kind, text) {
 
 async function ask() {
     const label = field.value.trim()
+    const mine = ++asked
     if (!label) return answer.replaceChildren()
     const fqdn = label.includes(".") ? label : `${label}.${domain.value}`
-    const mine = ++asked
     const headers = search.dataset.organization ? {"sublet-organization": search.dataset.organization} : {}
     const response = await fetch(`${search.dataset.api}/availability?${new URLSearchParams({fqdn})}`, {headers}).catch(() => null)
     if (mine !== asked || response === null) return
     const found = await response.json()
     if (!found.ok) {
-        answer.replaceChildren(chip("bad", "Not a name that works"), ` ${(found.errors.length ? found.errors[0].message : found.message).replaceAll("`", "")}`)
-        return
+        // A refusal without errors is not about the name. The page after the button shows it.
+        const shown = found.errors.slice(0, 1).map((each) => ` ${each.message.replaceAll("`", "")}`)
+        return answer.replaceChildren(...(shown.length ? [chip("bad", "Not a name that works")] : []), ...shown)
     }
     const {fqdn: canonical, available, modes, reason, unavailable_reason: held, owned} = found.availability
     const name = document.createElement(owned ? "a" : "strong")
