@@ -80,9 +80,13 @@ def test_a_paste_is_taken_as_the_provider_shows_it(service: RunningService, brow
         "each error once: above, and at the field that has it thrice"
     )
     page = browser.get("/register?fqdn=new.example.test")
-    registered = browser.submit(page, "/register", nameservers="ns1.provider.example\nCopy")
-    told = "The nameservers are ns1.provider.example. Not used: Copy ."
+    owls = [str(number) + "\N{OWL}" * 100 for number in range(4)]
+    registered = browser.submit(
+        page, "/register", nameservers="\n".join(["ns1.provider.example", "Copy", *owls])
+    )
+    told = "The nameservers are ns1.provider.example. Not used: Copy , 0\N{OWL}"
     assert f"new.example.test is registered. {told}" in registered.text
+    assert "\N{OWL} … " in registered.text, "a cookie has no room for all"
 
 
 def test_only_the_shown_entries_are_confirmed(service: RunningService, browser: ConsoleClient) -> None:

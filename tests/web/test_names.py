@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sublet.web.many_names import CHOSEN_MAX
 from sublet.web.waiting import READ_COOKIE
 from support.console_client import console
 from support.running_service import RunningService
@@ -23,7 +24,8 @@ def test_the_list_is_filtered_and_paged(service: RunningService) -> None:
         False,
     )
     older = page.response.text.partition('<a class="button quiet" href="')[2].partition('"')[0]
-    assert "n04.example.test" in browser.get(f"/names{older.replace('&amp;', '&')}").text
+    older_page = browser.get(f"/names{older.replace('&amp;', '&')}")
+    assert ("5 older names" in older_page.text, "n04.example.test" in older_page.text) == (True, True)
     found = browser.get("/names?q=n07&status=active")
     assert ("n07.example.test" in found.text, "n08.example.test" in found.text) == (True, False)
     assert "No name matches" in browser.get("/names?q=nothing").text
@@ -79,6 +81,8 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     file = browser.get(f"/names/many?do=export&{chosen}").response.text.splitlines()
     assert [line.split(",")[0] for line in file] == ["name", "alto.example.test", "bass.example.test"]
     assert browser.get("/names/many?do=trash").path == "/names", "no name is chosen"
+    too_many = browser.get(f"/names/many?do=trash{'&fqdn=alto.example.test' * (CHOSEN_MAX + 3)}")
+    assert "You chose 53 names. These are the first 50" in too_many.text
     both = ["alto.example.test", "bass.example.test", "cello.example.test"][:2]
     page = browser.get(f"/names/many?do=nameservers&{chosen}")
     fields = page.form("/names/many").fields | {"nameservers": "NS ns1.provider.example"}

@@ -25,7 +25,7 @@ def test_many_names_are_quoted_confirmed_and_reported(service: RunningService) -
     service.register(ada, "taken.example.test")
     browser = console(service, ada.email)
     page = browser.get("/register/many")
-    names = "one\ntwo.example.test\ntaken\n-wrong-\none"
+    names = "one\ntwo.example.test\ntaken\n-wrong-\none\nOne.example.test"
     quoted = browser.submit(
         page,
         "/register/many",

@@ -85,6 +85,15 @@ def test_a_token_from_creation_to_revocation(service: RunningService) -> None:
     assert browser.get("/tokens/9999").status == 404
 
 
+def test_a_long_message_is_whole(service: RunningService) -> None:
+    ada = service.add_user()
+    name = "\N{OWL}" * 200
+    made = service.call(ada, "POST", "/tokens", {"name": name, "scopes": ["account:read"]}).json()["token"]
+    browser = console(service, ada.email)
+    path = f"/tokens/{made['id']}"
+    assert f"The token {name} is revoked." in browser.submit(browser.get(path), f"{path}/revoke").text
+
+
 def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> None:
     service.add_user()
     browser = console(service, "ada@example.org")

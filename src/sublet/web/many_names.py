@@ -51,7 +51,8 @@ class ChangeResult(Struct, frozen=True):
 async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response:
     """Show the form of an action for the chosen names, or the results, or return the file."""
     action = str(call.form.get("do") or call.request.query_params.get("do", ""))
-    chosen = (call.form.lists.get("fqdn") or call.request.query_params.getlist("fqdn"))[:CHOSEN_MAX]
+    wanted = call.form.lists.get("fqdn") or call.request.query_params.getlist("fqdn")
+    chosen = wanted[:CHOSEN_MAX]
     holders = other_holders(call)
     if action not in ACTIONS or not chosen or (action == "move" and not holders):
         if call.refusal is not None:
@@ -66,6 +67,7 @@ async def show(call: PageCall, results: Sequence[ChangeResult] = ()) -> Response
         action=action,
         title=ACTIONS[action],
         chosen=chosen,
+        left_out=len(wanted) - len(chosen),
         results=results,
         holders=holders,
         presets=await find_presets(call) if action == "nameservers" else [],

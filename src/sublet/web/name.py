@@ -32,15 +32,13 @@ from sublet.web.delegation_form import (
 )
 from sublet.web.drawing import draw_timeline
 from sublet.web.filters import without_code
+from sublet.web.form import KEY_FIELD, new_key
 from sublet.web.page import PageCall
 from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
 from sublet.web.sign_in import sign_in_again
 from sublet.web.transfers import acting_for_chosen_holder, move, other_holders, show_moved
-
-NAME_OPERATIONS = ("get_subdomain", "list_subdomains", "timeline")
-"""The operations that every page of a name uses."""
 
 _NOT_STORED = "The change is not stored"
 _ONLY_REMOVED = "The records are removed, but the nameservers are not stored. Correct the form, and try again"
@@ -315,7 +313,12 @@ async def transfer(call: PageCall) -> Response:
     subdomain = await _find(call)
     if "holder" in call.form:
         receiver = await acting_for_chosen_holder(call)
-        await move(call, subdomain.fqdn, receiver)
+        try:
+            await move(call, subdomain.fqdn, receiver)
+        except Refusal:
+            # With the same key the next try would find the offer that `move` has withdrawn.
+            call.form[KEY_FIELD] = new_key()
+            raise
         return show_moved(call, receiver, subdomain.fqdn)
     done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
     sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
@@ -340,17 +343,11 @@ async def _find(call: PageCall) -> SubdomainShape:
     Raises:
         SubdomainNotFound: the user has no such name.
     """
-    fqdn = call.parameters["fqdn"]
-    try:
-        live: SubdomainShape = (await call.api("get_subdomain", fqdn=fqdn)).subdomain
-    except SubdomainNotFound:
-        trashed = await call.api("list_subdomains", query={"status": "trashed", "q": fqdn})
-        for each in trashed.subdomains:
-            if each.fqdn == fqdn:
-                found: SubdomainShape = each
-                return found
-        raise
-    return live
+    return await call.read("get_subdomain", _read_name)
+
+
+def _read_name(tx: Tx, call: Call[None, None]) -> SubdomainShape:
+    return shape_of(call, find_in_account_or_trash(tx, call.actor(), call.path["fqdn"]), tx.now)
 
 
 def _etag(subdomain: SubdomainShape) -> str:

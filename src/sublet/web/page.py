@@ -30,7 +30,10 @@ ReadT = TypeVar("ReadT")
 MESSAGE_COOKIE = "__Host-sublet_message"
 COOKIE_ATTRIBUTES = "Path=/; Secure; HttpOnly; SameSite=Lax"
 MESSAGE_SECONDS = 60
-MESSAGE_CHARACTERS_MAX = 500
+MESSAGE_BYTES_MAX = 1200
+"""The maximum length of a message in UTF-8. Percent-encoding makes it up to three times as long, and browsers
+keep 4096 bytes of a cookie (RFC 6265, section 6.1).
+"""
 WARNING_MARK = "!"
 """The first character of a message that is a warning."""
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
@@ -350,14 +353,14 @@ class PageCall(Struct, kw_only=True):
         """
         response = RedirectResponse(path if is_personal else self.url(path), 303)
         if message:
-            text = quote((WARNING_MARK if is_warning else "") + message[:MESSAGE_CHARACTERS_MAX])
+            text = quote((WARNING_MARK if is_warning else "") + _cut(message))
             set_cookie(response, MESSAGE_COOKIE, text, MESSAGE_SECONDS)
         return response
 
     @property
     def message(self) -> str:
         """The message that this page shows once, percent-encoded; empty if there is none."""
-        return self.request.cookies.get(MESSAGE_COOKIE, "")[: 3 * MESSAGE_CHARACTERS_MAX]
+        return self.request.cookies.get(MESSAGE_COOKIE, "")
 
 
 def set_cookie(response: Response, name: str, value: str, seconds: int) -> None:
@@ -366,6 +369,14 @@ def set_cookie(response: Response, name: str, value: str, seconds: int) -> None:
     `value` has no blank, comma, semicolon, quotation mark or backslash (RFC 6265, section 4.1.1).
     """
     response.headers.append("set-cookie", f"{name}={value}; Max-Age={seconds}; {COOKIE_ATTRIBUTES}")
+
+
+def _cut(message: str) -> str:
+    """Return a message, cut to `MESSAGE_BYTES_MAX`."""
+    encoded = message.encode()
+    if len(encoded) <= MESSAGE_BYTES_MAX:
+        return message
+    return encoded[:MESSAGE_BYTES_MAX].decode(errors="ignore") + " …"
 
 
 CLEARED_MESSAGE = f"{MESSAGE_COOKIE}=; Max-Age=0; {COOKIE_ATTRIBUTES}"

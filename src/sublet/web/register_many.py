@@ -65,7 +65,8 @@ async def send(call: PageCall) -> Response:
     domain = call.form.get("domain", "")
     full = [each if "." in each else f"{each}.{domain}" for each in names]
     found = await run_for_each(full, partial(_find_offers, call))
-    return await show(call, found=found)
+    # The same name may be typed in several ways, such as with its platform domain and without it.
+    return await show(call, found=list({each.fqdn: each for each in found}.values()))
 
 
 async def download(call: PageCall) -> Response:

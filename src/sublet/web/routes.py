@@ -173,7 +173,7 @@ organization.
 """
 _NAME = "/names/{fqdn}"
 _OVERVIEW = (
-    *name.NAME_OPERATIONS,
+    *("get_subdomain", "list_subdomains", "timeline"),
     *("get_auto_renew", "get_health", "get_automatic_ds", "list_transfers", "free_subdomains"),
 )
 PAGES: tuple[Page, ...] = (
@@ -248,7 +248,7 @@ PAGES: tuple[Page, ...] = (
         name.show_nameservers,
         name.change_nameservers,
         operations=(
-            *(*name.NAME_OPERATIONS, "get_records", "replace_records"),
+            *("get_subdomain", "list_subdomains", "timeline", "get_records", "replace_records"),
             *("check_delegation", "update_nameservers"),
         ),
     ),
@@ -271,14 +271,14 @@ PAGES: tuple[Page, ...] = (
         programs.create_address_token,
         operations=("get_records", "create_token"),
     ),
-    Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=(*name.NAME_OPERATIONS, "renew")),
-    Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=(*name.NAME_OPERATIONS, "restore")),
-    Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=(*name.NAME_OPERATIONS, "delete")),
+    Page(f"{_NAME}/renew", name.show_renew, name.renew, operations=("get_subdomain", "renew")),
+    Page(f"{_NAME}/restore", name.show_restore, name.restore, operations=("get_subdomain", "restore")),
+    Page(f"{_NAME}/delete", name.show_delete, name.delete, operations=("get_subdomain", "delete")),
     Page(
         f"{_NAME}/transfer",
         name.show_transfer,
         name.transfer,
-        operations=(*name.NAME_OPERATIONS, "push", "accept", "withdraw"),
+        operations=("get_subdomain", "push", "accept", "withdraw"),
     ),
     Page(f"{_NAME}/withdraw", name.show, name.withdraw, operations=(*_OVERVIEW, "withdraw")),
     Page(f"{_NAME}/retry", name.show, name.retry, operations=(*_OVERVIEW, "retry")),
