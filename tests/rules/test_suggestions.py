@@ -1,6 +1,6 @@
 import pytest
 
-from sublet.web.suggestions import suggest_labels
+from sublet.web.start import suggest_labels
 
 
 @pytest.mark.parametrize(

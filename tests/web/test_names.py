@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from sublet.web.many_names import CHOSEN_MAX
+from sublet.web.names import CHOSEN_MAX
 from sublet.web.waiting import READ_COOKIE
 from support.console_client import console
 from support.running_service import RunningService
@@ -29,13 +29,8 @@ def test_the_list_is_filtered_and_paged(service: RunningService) -> None:
     found = browser.get("/names?q=n07&status=active")
     assert ("n07.example.test" in found.text, "n08.example.test" in found.text) == (True, False)
     assert "No name matches" in browser.get("/names?q=nothing").text
-
-
-@pytest.mark.parametrize("query", ["status=wrong", "cursor=wrong", "q=" + "a" * 300])
-def test_refusals_of_the_api_are_shown(service: RunningService, query: str) -> None:
-    service.add_user("ada@example.org")
-    page = console(service, "ada@example.org").get(f"/names?{query}")
-    assert (page.status in (400, 422), "This search can't be done" in page.text) == (True, True)
+    refused = browser.get("/names?status=wrong")
+    assert (refused.status, "This search can't be done" in refused.text) == (400, True)
 
 
 def test_what_waits_is_on_top_and_counted_on_every_page(service: RunningService) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sublet.web import register_many
-from sublet.web.many_names import CONCURRENCY
+from sublet.web.names import CONCURRENCY
 from support.console_client import console
 from support.running_service import RunningService, registry_address, running_service
 

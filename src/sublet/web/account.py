@@ -1,11 +1,11 @@
-"""The page of the user's account: name, address, reminders, export, deletion."""
+"""The pages of the user: account, reminders, export, deletion, sessions, passkeys, and credits."""
 
 from typing import Any
 
 from starlette.responses import Response
 
 from sublet.errors import Conflict
-from sublet.web.page import PageCall
+from sublet.web.page import LISTED_MAX, PageCall
 
 
 async def show(call: PageCall) -> Response:
@@ -59,3 +59,54 @@ async def delete(call: PageCall) -> Response:
     """Delete the account."""
     await call.api("delete_me", {"confirm": call.form.get("confirm", "")})
     return call.redirect("/", "Your account is deleted.")
+
+
+async def show_sessions(call: PageCall) -> Response:
+    """Show the browsers that are signed in."""
+    found = await call.api("list_sessions", query={"limit": LISTED_MAX})
+    return call.render("sessions", sessions=found.sessions)
+
+
+async def end_session(call: PageCall) -> Response:
+    """End the session of another browser."""
+    await call.api("end_session", id=str(call.parameters["id"]))
+    return call.redirect("/sessions", "The other browser is signed out.")
+
+
+async def end_others(call: PageCall) -> Response:
+    """Sign all other browsers out."""
+    await call.api("end_other_sessions")
+    return call.redirect("/sessions", "All other browsers are signed out.")
+
+
+async def show_passkeys(call: PageCall) -> Response:
+    """Show the passkeys and the recovery."""
+    found = await call.api("list_passkeys")
+    return call.render("passkeys", passkeys=found.passkeys, recovery=found.recovery)
+
+
+async def remove_passkey(call: PageCall) -> Response:
+    """Remove a passkey."""
+    await call.api("remove_passkey", id=str(call.parameters["id"]))
+    return call.redirect("/passkeys", "The passkey is removed.")
+
+
+async def start_recovery(call: PageCall) -> Response:
+    """Start the recovery from lost passkeys."""
+    await call.api("start_recovery")
+    return call.redirect("/passkeys", "The recovery has started.")
+
+
+async def stop_recovery(call: PageCall) -> Response:
+    """Stop the recovery."""
+    await call.api("stop_recovery")
+    return call.redirect("/passkeys", "The recovery is stopped.")
+
+
+async def show_credits(call: PageCall) -> Response:
+    """Show the balance, the packages, the free quota, and a page of the history."""
+    filters = call.filters("cursor")
+    held = await call.api("credits")
+    usage = (await call.api("free_subdomains")).usage
+    found = await call.find_page("payments", filters)
+    return call.render("credits", held=held, usage=usage, filters=filters, found=found)

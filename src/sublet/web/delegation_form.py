@@ -1,4 +1,7 @@
-"""Compare the form of a delegation with the stored one, and check it. `pasted.py` parses the fields."""
+"""Compare the form of a delegation with the stored one, check it, and fill it in from presets.
+
+`pasted.py` parses the fields.
+"""
 
 from functools import partial
 from hashlib import sha256
@@ -28,6 +31,9 @@ from sublet.web.pasted import PastedDelegation, parse_pasted_delegation
 FIELDS = ("nameservers", "glue", "ds_records")
 IGNORED_MAX = 5
 """The maximum number of ignored lines that a page names."""
+PRESET_NAMES_MAX = 50
+"""The maximum number of names whose nameservers are considered. The newest names are."""
+OWN_PRESETS_MAX = 8
 _TITLES = {
     "healthy": ("good", "These nameservers answer for {}."),
     "degraded": ("warn", "These nameservers answer for {}, but not all is well."),
@@ -132,7 +138,7 @@ async def _ask_nameservers(call: PageCall, fqdn: str, pasted: PastedDelegation, 
     """Return the result of the queries to the nameservers of a well-formed delegation."""
     if not target.delegation.nameservers:
         return _NO_NAMESERVERS
-    if not call.checks_nameservers:
+    if call.shared.calls.context.checker is None:
         findings = tuple(parent_findings(target))
         warnings = delegation_warnings(target.delegation)
         return CheckNote("warn" if findings or warnings else "good", _WELL_FORMED, findings, warnings)
@@ -189,3 +195,23 @@ def changed_fields(
             added = [each for each in after[name] if each not in before[name]]
             found.append((name, removed, added))
     return found
+
+
+async def find_presets(call: PageCall, excluded_fqdn: str = "") -> list[tuple[str, str]]:
+    """Return the choices: the nameservers, separated by spaces, and the text to show."""
+    found = {
+        " ".join(hosts): f"{provider}: {', '.join(hosts)}"
+        for provider, hosts in call.shared.nameserver_presets
+    }
+    presets_max = len(found) + OWN_PRESETS_MAX
+    names = await call.api("list_subdomains", query={"limit": PRESET_NAMES_MAX})
+    for each in names.subdomains:
+        if each.nameservers and each.fqdn != excluded_fqdn and len(found) < presets_max:
+            found.setdefault(" ".join(each.nameservers), f"{each.fqdn}: {', '.join(each.nameservers)}")
+    return list(found.items())
+
+
+def apply_preset(form: Form) -> None:
+    """Put the nameservers of the chosen preset into their field."""
+    if form.text("preset"):
+        form["nameservers"] = "\n".join(form["preset"].split())

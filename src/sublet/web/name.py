@@ -23,10 +23,12 @@ from sublet.subdomains.shapes import SubdomainShape
 from sublet.subdomains.transfers.api import TransferShape, pending_offer_of
 from sublet.web.delegation_form import (
     CheckedForm,
+    apply_preset,
     changed_fields,
     check_delegation,
     delegation_lines,
     delegation_members,
+    find_presets,
     form_mark,
     read_delegation_form,
 )
@@ -34,7 +36,6 @@ from sublet.web.drawing import draw_timeline
 from sublet.web.filters import without_code
 from sublet.web.form import KEY_FIELD, new_key
 from sublet.web.page import PageCall
-from sublet.web.presets import apply_preset, find_presets
 from sublet.web.records import record_lines, stored_records
 from sublet.web.register import confirmation
 from sublet.web.sign_in import sign_in_again

@@ -309,11 +309,6 @@ class PageCall(Struct, kw_only=True):
         return session is not None and now - session.signed_in_at > RECENT_SIGN_IN
 
     @property
-    def checks_nameservers(self) -> bool:
-        """True if this registry asks the nameservers of names."""
-        return self.shared.calls.context.checker is not None
-
-    @property
     def scopes(self) -> frozenset[str]:
         """The scopes of the user's role in the organization for which the user acts;
         none without a session.

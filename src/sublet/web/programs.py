@@ -1,6 +1,7 @@
-"""The pages that give programs a credential: a key for certificates, a token for a changing address.
+"""The pages that give programs a credential: a key for certificates, a token for a changing address, or the
+token that a program has asked for.
 
-They show the secret once, in the configurations of the usual programs.
+They show the secret of a key or of a token once, in the configurations of the usual programs.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from starlette.responses import Response
 
 from sublet.config import parse_listen
 from sublet.dns.records import owner_of
+from sublet.errors import Refusal
 from sublet.subdomains.records.rule import canonical_owner
 from sublet.web.page import PageCall
 from sublet.web.records import records_view
@@ -79,6 +81,28 @@ async def _address(call: PageCall, created: Any, host: str = "") -> Response:
         service=service,
         is_https=scheme == "https",
     )
+
+
+async def show_device(call: PageCall) -> Response:
+    """Show the program that has the code of the form or of the query, or ask for a code."""
+    code = call.form.get("code") or call.request.query_params.get("code", "").strip()
+    device = None
+    try:
+        if code:
+            device = (await call.api("get_device", user_code=code)).device
+    except Refusal as refusal:
+        call.refusal = call.refusal or refusal
+    return call.render("device", code=device.user_code if device else code, device=device)
+
+
+async def answer_device(call: PageCall) -> Response:
+    """Allow or refuse the program."""
+    code = call.form.get("code", "")
+    if call.form.get("do") == "allow":
+        found = await call.api("allow_device", {"may_spend": call.form.is_on("spend")}, user_code=code)
+    else:
+        found = await call.api("refuse_device", user_code=code)
+    return call.render("device_done", device=found.device)
 
 
 def _fqdn(call: PageCall) -> str:

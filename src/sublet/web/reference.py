@@ -1,15 +1,17 @@
-"""The pages of the API reference, open to all.
+"""The pages about the API: its reference, and the page whose script sends requests with the session.
 
-They are rendered from the OpenAPI document at the first request.
+The reference is open to all, and rendered from the OpenAPI document at the first request.
 """
 
 import asyncio
+import json
 from typing import Any
 
 from starlette.responses import Response
 
 from sublet.errors import NotFound
 from sublet.http.docs_page import Reference
+from sublet.operations.operation import BASE_PATH
 from sublet.web.assets import CompressedBody
 from sublet.web.page import PageCall
 from sublet.web.start import DOMAINS_MAX
@@ -63,3 +65,14 @@ def _render(call: PageCall, reference: Reference, **values: Any) -> Response:
     if call.registrant is not None and values["wanted"]:
         return page
     return CompressedBody("text/html", bytes(page.body)).answer(call.request, {})
+
+
+async def show_trial(call: PageCall) -> Response:
+    """Show the form of a request."""
+    operations = [each for each in call.shared.operations.values() if not each.is_open]
+    bodies = {
+        each.name: json.dumps(each.example_body, indent=2, ensure_ascii=False)
+        for each in operations
+        if each.example_body is not None
+    }
+    return call.render("try_api", operations=operations, base_path=BASE_PATH, bodies=bodies)

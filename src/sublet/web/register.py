@@ -10,15 +10,16 @@ from sublet.platform_domains.api import PlatformDomainShape
 from sublet.subdomains.api import AvailabilityShape
 from sublet.web.delegation_form import (
     CheckNote,
+    apply_preset,
     check_delegation,
     delegation_members,
+    find_presets,
     read_delegation_form,
     told_of_ignored,
     told_of_taken,
 )
 from sublet.web.filters import plural
 from sublet.web.page import PageCall
-from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability, is_available, split_name, suggest_names
 
 NAME_FIELDS = ("label", "domain", "fqdn", "asked", "search")

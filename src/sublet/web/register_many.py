@@ -1,7 +1,5 @@
 """Register many names at once: paste them, see the price of each, confirm once, download the results."""
 
-import csv
-import io
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -12,11 +10,11 @@ from starlette.responses import Response
 from sublet.errors import PriceChanged, Refusal, SignInRequired
 from sublet.platform_domains.api import ModeShape
 from sublet.subdomains.api import AvailabilityShape, UsageShape
-from sublet.web.filters import credits_, reason, sentence
-from sublet.web.many_names import CONCURRENCY, run_for_each
+from sublet.web.delegation_form import apply_preset, find_presets
+from sublet.web.filters import credits_, reason
+from sublet.web.names import CONCURRENCY, csv_file, refusal_text, run_for_each
 from sublet.web.page import PageCall
 from sublet.web.pasted import parse_pasted_nameservers
-from sublet.web.presets import apply_preset, find_presets
 from sublet.web.start import DOMAINS_MAX, find_availability
 
 NAMES_MAX = 50
@@ -71,15 +69,12 @@ async def send(call: PageCall) -> Response:
 
 async def download(call: PageCall) -> Response:
     """Return the result as a file."""
-    written = io.StringIO()
-    writer = csv.writer(written)
-    writer.writerow(("name", "registered", "result"))
+    rows = [("name", "registered", "result")]
     for row in map(_read_result, call.form.lines("result")):
         # A spreadsheet would run a cell that begins with one of these characters as a formula.
         text = "'" + row.text if row.text.startswith(("=", "+", "-", "@")) else row.text
-        writer.writerow((row.fqdn, "yes" if row.is_owned else "no", text))
-    headers = {"content-disposition": 'attachment; filename="names.csv"'}
-    return Response(written.getvalue(), headers=headers, media_type="text/csv")
+        rows.append((row.fqdn, "yes" if row.is_owned else "no", text))
+    return csv_file(rows)
 
 
 def _read_order(line: str) -> tuple[str, str, str]:
@@ -100,7 +95,7 @@ async def _find_offers(call: PageCall, fqdn: str) -> AvailabilityShape | Row:
     try:
         found = await find_availability(call, fqdn)
     except Refusal as refusal:
-        return Row(fqdn, text=_refusal_text(refusal))
+        return Row(fqdn, text=refusal_text(refusal))
     if found.modes:
         return found
     is_held = found.owned and found.unavailable_reason == "taken"
@@ -157,15 +152,10 @@ async def _register(call: PageCall, order: tuple[str, str, str]) -> Row:
     except Refusal as refusal:
         if isinstance(refusal, SignInRequired):
             call.refusal = refusal
-        return Row(fqdn, text=_refusal_text(refusal))
+        return Row(fqdn, text=refusal_text(refusal))
     status = done.subdomain.status
     text = {"active": "In the DNS", "inactive": "No nameservers yet"}.get(status, done.subdomain.status_label)
     return Row(fqdn, text=text, is_owned=True)
-
-
-def _refusal_text(refusal: Refusal) -> str:
-    """Return the sentences of a refusal without field names."""
-    return " ".join(sentence(each.message) for each in refusal.errors) or refusal.message
 
 
 async def show(

@@ -9,25 +9,19 @@ from sublet.web import (
     account,
     activity,
     delegation_form,
-    device,
-    many_names,
     name,
     names,
     organizations,
-    payments,
     programs,
     records,
     reference,
     register,
     register_many,
-    sessions,
     sign_in,
-    sign_up,
     start,
     tickets,
     tokens,
     transfers,
-    try_api,
 )
 from sublet.web.page import Handler, Page
 
@@ -55,7 +49,7 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/tokens/{id:id}", tokens.show_one, tokens.change, operations=(*_TOKEN, "change_token")),
     Page("/tokens/{id:id}/rotate", tokens.show_one, tokens.rotate, operations=(*_TOKEN, "rotate_token")),
     Page("/tokens/{id:id}/revoke", tokens.show_one, tokens.revoke, operations=(*_TOKEN, "revoke_token")),
-    Page("/credits", payments.show, operations=("credits", "payments", "free_subdomains")),
+    Page("/credits", account.show_credits, operations=("credits", "payments", "free_subdomains")),
     Page("/tickets", tickets.show_list, operations=("list_tickets",)),
     Page("/tickets/new", tickets.show_new, tickets.open_ticket, ("open_ticket", "list_subdomains")),
     Page("/tickets/{id}", tickets.show_one, tickets.reply, operations=("get_ticket", "reply")),
@@ -64,43 +58,41 @@ ACCOUNT_PAGES: tuple[Page, ...] = (
     Page("/transfers/{id:id}/accept", transfers.show_one, transfers.accept, (*_OFFER, "accept")),
     Page("/transfers/{id:id}/decline", transfers.show_one, transfers.decline, (*_OFFER, "decline")),
     Page("/transfers/{id:id}/withdraw", transfers.show_one, transfers.withdraw, (*_OFFER, "withdraw")),
-    Page("/try", try_api.show),
+    Page("/try", reference.show_trial),
     Page("/activity", activity.show, operations=("activity",)),
-    _personal("/sessions", sessions.show_sessions, None, "list_sessions"),
+    _personal("/sessions", account.show_sessions, None, "list_sessions"),
     _personal(
         "/sessions/end-others",
-        sessions.show_sessions,
-        sessions.end_others,
+        account.show_sessions,
+        account.end_others,
         "list_sessions",
         "end_other_sessions",
     ),
     _personal(
-        "/sessions/{id:id}/end", sessions.show_sessions, sessions.end_session, "list_sessions", "end_session"
+        "/sessions/{id:id}/end", account.show_sessions, account.end_session, "list_sessions", "end_session"
     ),
     # A script of this page adds passkeys.
-    _personal("/passkeys", sessions.show_passkeys, None, "list_passkeys", "offer_passkey", "add_passkey"),
+    _personal("/passkeys", account.show_passkeys, None, "list_passkeys", "offer_passkey", "add_passkey"),
     _personal(
         "/passkeys/{id:id}/remove",
-        sessions.show_passkeys,
-        sessions.remove_passkey,
+        account.show_passkeys,
+        account.remove_passkey,
         "list_passkeys",
         "remove_passkey",
     ),
     _personal(
-        "/passkeys/recovery",
-        sessions.show_passkeys,
-        sessions.start_recovery,
-        "list_passkeys",
-        "start_recovery",
+        "/passkeys/recovery", account.show_passkeys, account.start_recovery, "list_passkeys", "start_recovery"
     ),
     _personal(
         "/passkeys/recovery/stop",
-        sessions.show_passkeys,
-        sessions.stop_recovery,
+        account.show_passkeys,
+        account.stop_recovery,
         "list_passkeys",
         "stop_recovery",
     ),
-    _personal("/device", device.show, device.decide, "get_device", "allow_device", "refuse_device"),
+    _personal(
+        "/device", programs.show_device, programs.answer_device, "get_device", "allow_device", "refuse_device"
+    ),
     # The page links to the export, which a browser stores as a file.
     _personal("/account", account.show, account.change, "me", "change_account", "export"),
     _personal("/account/reminders", account.show, account.change_reminders, "me", "set_reminders"),
@@ -179,11 +171,11 @@ _OVERVIEW = (
 PAGES: tuple[Page, ...] = (
     Page("/", start.show, is_open=True, operations=("platform_domains", "availability")),
     Page("/about/{fqdn}", about.show, is_open=True, operations=("rdap_domain",)),
-    Page("/signup", sign_up.show, is_open=True),
+    Page("/signup", sign_in.show_sign_up, is_open=True),
     Page(
         "/signup/confirm",
-        sign_up.show_link,
-        sign_up.confirm,
+        sign_in.show_sign_up_link,
+        sign_in.use_sign_up_link,
         is_open=True,
         operations=("confirm_sign_up", "accept_invitation"),
     ),
@@ -210,8 +202,8 @@ PAGES: tuple[Page, ...] = (
     Page("/names", names.show_list, operations=("list_subdomains",)),
     Page(
         "/names/many",
-        many_names.show,
-        many_names.send,
+        names.show_many,
+        names.change_many,
         operations=(
             *("list_subdomains", "update_nameservers", "set_auto_renew", "delete"),
             *("push", "accept", "withdraw"),

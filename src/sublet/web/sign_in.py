@@ -1,4 +1,6 @@
-"""One form to sign in and to open an account, by a mailed code or link or by a passkey; and the sign-out."""
+"""One form to sign in and to open an account, by a mailed code or link or by a passkey; the page of the link
+that opens an account or accepts an invitation; and the sign-out.
+"""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -8,6 +10,7 @@ from starlette.responses import Response
 
 from sublet.errors import RateLimited, ValidationFailed
 from sublet.limits import CODES_TO_ADDRESS
+from sublet.organizations.invitations import view_invitation
 from sublet.web.page import PageCall, set_cookie
 
 START_PATH = "/names"
@@ -106,6 +109,36 @@ async def use_link(call: PageCall) -> Response:
 async def show_done(call: PageCall) -> Response:
     """Say that the browser is signed in, in a tab beside the one with the user's form."""
     return call.render("sign_in_done")
+
+
+async def show_sign_up(call: PageCall) -> Response:
+    """Redirect to the form that signs in and opens accounts."""
+    return call.redirect(f"/signin?{urlencode({'next': next_path(call)})}")
+
+
+async def show_sign_up_link(call: PageCall) -> Response:
+    """Show what the link does, and a button that does it.
+
+    Mail programs follow links, so the link alone must change nothing.
+    """
+    token = call.request.query_params.get("token", "")
+    invitation = await call.shared.calls.context.db.read(view_invitation, token)
+    return call.render("sign_up_link", link_token=token, invitation=invitation)
+
+
+async def use_sign_up_link(call: PageCall) -> Response:
+    """Open the account, or accept the invitation to an organization."""
+    token = call.form.get("token", "")
+    try:
+        await call.api("confirm_sign_up", {"token": token}, is_guess=False)
+    except ValidationFailed:
+        # The token may be of an invitation. The failed sign-up doesn't use it up, and isn't counted as a
+        # failure.
+        accepted = await call.api("accept_invitation", {}, code=token)
+        joined = accepted.organization
+        told = f"{accepted.user.email} is in {joined.name} now, as {joined.role}."
+        return call.redirect(f"/o/{joined.id}/names", told)
+    return show_opened(call, kept_path(call))
 
 
 async def sign_out(call: PageCall) -> Response:

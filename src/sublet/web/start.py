@@ -1,6 +1,8 @@
 """The start page, open to all: the offers, and the search for available names."""
 
 import asyncio
+import re
+import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -10,11 +12,15 @@ from sublet.errors import Refusal, ValidationFailed
 from sublet.platform_domains.api import PlatformDomainShape
 from sublet.subdomains.api import AvailabilityShape
 from sublet.web.page import PageCall
-from sublet.web.suggestions import suggest_labels
 
 SUGGESTIONS_MAX = 3
 DOMAINS_MAX = 20
 """The maximum number of platform domains in a search."""
+LABEL_CHARACTERS_MAX = 63
+_SPELLED = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i"}
+)
+"""Letters that have no decomposition in Unicode."""
 
 
 async def show(call: PageCall) -> Response:
@@ -58,6 +64,24 @@ async def suggest_names(
         if len(found) == SUGGESTIONS_MAX:
             break
     return found
+
+
+def suggest_labels(text: str) -> list[str]:
+    """Return labels like a text, the closest first, such as `my-cafe-bar` for `my café & bar`.
+
+    Not checked: that names with these labels are available.
+    """
+    folded = unicodedata.normalize("NFKD", text[:1000].casefold()).translate(_SPELLED)
+    words = re.findall(r"[a-z0-9]+", "".join(each for each in folded if not unicodedata.combining(each)))
+    if not words:
+        return []
+    joined, close = "-".join(words), "".join(words)
+    found = (joined, close, f"my-{joined}", f"{joined}-home", f"the-{joined}")
+    return [
+        each
+        for each in dict.fromkeys(found)
+        if len(each) <= LABEL_CHARACTERS_MAX and each != text and not each.startswith("xn-")
+    ]
 
 
 def is_available(availability: AvailabilityShape) -> bool:
