@@ -72,7 +72,7 @@ NOT_SENT = {
     "/signout": "on every page; tests/web/test_account.py sends it",
     "/delegation-check": "a script sends it, with the fields of the forms for nameservers",
     "/signup/confirm": "a link in a mail opens it; tests/web/test_pages_of_mails.py sends it",
-    "/passkeys/{id:id}/remove": "tests/web/test_account_in_a_browser.py has a passkey",
+    "/passkeys/{id:id}/remove": "tests/web/test_stories_in_a_browser.py has a passkey",
     "/passkeys/recovery": "the same",
     "/passkeys/recovery/stop": "the same",
     "/o/{organization:id}/members/{user_id:id}/remove": "tests/web/test_organizations.py has two members",

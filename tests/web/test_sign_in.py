@@ -57,21 +57,12 @@ def test_a_link_needs_a_click_and_works_once(service: RunningService) -> None:
     assert (again.status, "not signed in" in again.text) == (422, True)
 
 
-@pytest.mark.parametrize(
-    ("asked", "target"),
-    [
-        ("//evil.example/x", "/names"),
-        ("https://evil.example", "/names"),
-        ("/\\evil.example", "/names"),
-        ("/names?q=a", "/names"),
-    ],
-)
-def test_the_sign_in_never_redirects_to_another_site(
-    service: RunningService, asked: str, target: str
-) -> None:
+def test_the_sign_in_never_redirects_to_another_site(service: RunningService) -> None:
     service.add_user(ADA)
     browser = console(service, ADA)
-    assert browser.get(f"/signin?next={asked.replace('&', '%26').replace('?', '%3F')}").path == target
+    for asked in ("//evil.example/x", "https%3A//evil.example", "/\\evil.example"):
+        assert browser.get(f"/signin?next={asked}").path == "/names", asked
+    assert browser.get("/signin?next=/tokens%3Fa=b").path == "/tokens"
 
 
 def test_a_form_of_a_lost_session_keeps_what_was_typed(service: RunningService) -> None:

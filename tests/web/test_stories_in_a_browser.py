@@ -19,14 +19,6 @@ from support.smtp_server import Mailbox, smtp_server, text_of
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"
 SITES = "sites.test"
-ADD_PASSKEY = """async () => {
-    const send = (path, members) => fetch(path, {
-        method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members)})
-    const asked = await (await send("/api/v1/passkeys/challenge", {})).json()
-    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(asked.public_key)
-    const credential = (await navigator.credentials.create({publicKey})).toJSON()
-    return (await send("/api/v1/passkeys", {name: "phone", credential})).status
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -296,18 +288,63 @@ def test_each_control_is_usable_with_the_keyboard_only(browser: Browser, service
         assert f"by-keyboard.{DOMAIN} is registered." in opened.text
 
 
-@pytest.mark.operations("challenge_passkey", "confirm_passkey")
-def test_a_passkey_signs_in(browser: Browser, service: RunningService) -> None:
-    _, secret = add_user(service, "passkey@example.org")
+@pytest.mark.operations("list_passkeys", "offer_passkey", "add_passkey", "remove_passkey")
+@pytest.mark.operations("start_recovery", "stop_recovery", "challenge_passkey", "confirm_passkey")
+def test_a_passkey_is_added_signs_in_and_is_removed(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "keys@example.org")
     with tab(browser, service, secret=secret) as opened:
-        opened.open("/names")
         devtools = opened.page.context.new_cdp_session(opened.page)
-        devtools.send("WebAuthn.enable", {})
+        devtools.send("WebAuthn.enable")
         devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
-        assert opened.page.evaluate(ADD_PASSKEY) == 201
+        opened.open("/passkeys")
+        opened.fill("Name", "phone")
+        opened.press("Add a passkey")
+        assert "phone" in opened.page.get_by_role("table").inner_text()
+        opened.press("Start a recovery")
+        assert "A recovery is under way" in opened.text
+        opened.press("Stop the recovery")
+        assert "The recovery is stopped." in opened.text
+        service.clock.advance(minutes=11)
+        opened.press("Remove phone")
+        assert "This needs a sign-in" in opened.text
+        opened.press("Sign in again")
+        opened.press("Sign in with a passkey")
         opened.page.context.clear_cookies()
-        opened.open("/names")
-        with opened.page.expect_navigation():
-            opened.page.get_by_role("button", name="Sign in with a passkey").click()
-        opened.page.wait_for_url("**/names")
-        assert "You have no names yet." in opened.text
+        opened.open("/passkeys")
+        opened.press("Sign in with a passkey")
+        opened.page.wait_for_url("**/passkeys")
+        opened.press("Remove phone")
+        assert "You have no passkeys." in opened.text
+
+
+def test_a_token_and_its_secret_are_copied(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "copier@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        opened.open("/tokens/new")
+        opened.fill("Name", "laptop")
+        opened.press("Create the token")
+        opened.page.get_by_role("button", name="Copy the token").click()
+        copied = opened.page.evaluate("navigator.clipboard.readText()")
+        assert f"Bearer {copied}" in opened.page.get_by_role("region", name="Command").inner_text()
+    assert service.call(copied, "GET", "/me").json()["token"]["name"] == "laptop"
+
+
+def test_the_api_is_tried_with_the_session(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "trier@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        page = opened.page
+        opened.open("/try#list_tickets")
+        page.get_by_label("Path and query").fill("/api/v1/support/tickets?limit=1")
+        page.get_by_role("button", name="Send").click()
+        page.locator("#answer", has_text='"tickets": []').wait_for()
+        page.get_by_label("Operation").select_option("open_ticket")
+        expect(page.get_by_label("Path and query")).to_have_value("/api/v1/support/tickets", timeout=60_000)
+        page.get_by_label("Body, as JSON").fill(
+            '{"subject": "<img src=x onerror=alert(1)>", "message": "Hello"}'
+        )
+        page.get_by_role("button", name="Send").click()
+        page.locator("#answer", has_text='"ticket_number": "T-').wait_for()
+        assert page.locator("#answer img").count() == 0
+        opened.open("/tickets")
+        assert "<img src=x onerror=alert(1)>" in opened.text

@@ -94,19 +94,6 @@ def test_a_long_message_is_whole(service: RunningService) -> None:
     assert f"The token {name} is revoked." in browser.submit(browser.get(path), f"{path}/revoke").text
 
 
-def test_a_token_that_spends_needs_a_recent_sign_in(service: RunningService) -> None:
-    service.add_user()
-    browser = console(service, "ada@example.org")
-    form = browser.get("/tokens/new")
-    service.clock.advance(minutes=11)
-    refused = browser.submit(form, "/tokens/new", name="spender", scopes="credits:spend")
-    assert (refused.status, "Sign in again" in refused.text) == (
-        403,
-        True,
-    )
-    assert browser.get("/signin?again=yes&next=/tokens/new").form("/signin").fields["next"] == "/tokens/new"
-
-
 @pytest.mark.operations("list_tokens")
 def test_a_list_of_several_pages(service: RunningService) -> None:
     ada = service.add_user()
