@@ -62,9 +62,10 @@ def test_a_name_moves_to_an_organization_and_back_by_one_form(service: RunningSe
     assert form.choices["holder"] == [str(made["id"])]
     unchosen = browser.post(path, form.fields | {"holder": ""})
     assert (unchosen.status, "Choose the new holder." in unchosen.text) == (422, True)
-    moved = browser.post(path, form.fields | {"holder": str(made["id"])})
     told = "choir.example.test belongs to Choir now."
-    assert (moved.path, told in moved.text) == ("/names", True), "the user goes on acting for themselves"
+    for _ in range(2):  # a form that is sent twice acts once
+        moved = browser.post(path, form.fields | {"holder": str(made["id"])})
+        assert (moved.path, told in moved.text) == ("/names", True), "the user goes on acting for themselves"
     assert f"{ADA}, as another holder" in browser.get("/transfers").text
     of_organization = f"/o/{made['id']}/names/choir.example.test"
     page = browser.get(f"{of_organization}/transfer")

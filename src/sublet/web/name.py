@@ -311,19 +311,19 @@ async def show_transfer(call: PageCall) -> Response:
 
 async def transfer(call: PageCall) -> Response:
     """Offer the name to another person, or move it to another organization of the user, or to the user."""
-    subdomain = await _find(call)
+    fqdn = call.parameters["fqdn"]
     if "holder" in call.form:
         receiver = await acting_for_chosen_holder(call)
         try:
-            await move(call, subdomain.fqdn, receiver)
+            await move(call, fqdn, receiver)
         except Refusal:
             # With the same key the next try would find the offer that `move` has withdrawn.
             call.form[KEY_FIELD] = new_key()
             raise
-        return show_moved(call, receiver, subdomain.fqdn)
-    done = await call.api("push", {"to": call.form.text("to")}, fqdn=subdomain.fqdn)
-    sentence = f"{subdomain.fqdn} is offered to {done.transfer.to}, who has seven days to accept."
-    return call.redirect(f"/names/{subdomain.fqdn}", sentence)
+        return show_moved(call, receiver, fqdn)
+    offer = (await call.api("push", {"to": call.form.text("to")}, fqdn=fqdn)).transfer
+    sentence = f"{offer.subdomain} is offered to {offer.to}, who has seven days to accept."
+    return call.redirect(f"/names/{offer.subdomain}", sentence)
 
 
 async def withdraw(call: PageCall) -> Response:

@@ -15,7 +15,9 @@ from sublet.accounts.tokens.tokens import (
     OWN_LIFE_MAX,
 )
 from sublet.db import Tx
+from sublet.errors import PreconditionFailed
 from sublet.operations.call import Call
+from sublet.operations.conditional import entity_tag
 from sublet.restrictions import SCOPES
 from sublet.sign_up.sign_up import FIRST_TOKEN
 from sublet.subdomains.find import list_in_account
@@ -110,11 +112,14 @@ def _read_names(tx: Tx, call: Call[None, None], *, names: Sequence[str]) -> list
 
 async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:
     """Show a token with the forms that change it. `unknown` are the names in the form that don't exist."""
-    token = (await call.api("get_token", id=str(call.parameters["id"]))).token
+    answer = await call.api("get_token", id=str(call.parameters["id"]))
+    token, is_outdated = answer.token, isinstance(call.refusal, PreconditionFailed)
     is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
     return call.render(
         "token",
         token=token,
+        # A form that is shown again is still of what it was filled in for, until it was refused for that.
+        etag=(not is_outdated and call.form.get("etag")) or entity_tag(answer),
         is_live=is_live,
         scopes=_scopes(),
         ticked=call.form.lists.get("scopes", token.scopes),
@@ -136,7 +141,9 @@ async def change(call: PageCall) -> Response:
     if token.expires_at is not None and call.form.text("expires_at") == _day(token.expires_at):
         del sent["expires_at"]
     changed = {name: value for name, value in sent.items() if value != getattr(token, name)}
-    await call.api("change_token", changed, id=str(call.parameters["id"]))
+    if changed:  # otherwise the form was sent twice
+        etag = call.form.get("etag", "")
+        await call.api("change_token", changed, if_match=etag, id=str(call.parameters["id"]))
     return call.redirect(f"/tokens/{token.id}", "The token is changed.")
 
 
