@@ -12,8 +12,7 @@ from sublet.db import Tx
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import primary_zone
 from sublet.primaries import store as publish_store
-from sublet.primaries.judgement import NOT_APPLIED, SENTENCES
-from sublet.primaries.primary import send_update
+from sublet.primaries.primary import NOT_APPLIED, SENTENCES, send_update
 from sublet.subdomains import published_owner_store
 from support.name_servers import KINDS, NameServerProcess
 from support.primary_faults import changed, healed, no_rights, register, shown, state

@@ -11,7 +11,7 @@ from pathlib import Path
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.platform_domains.zone_store import ZoneState
-from sublet.primaries.judgement import SENTENCES
+from sublet.primaries.primary import SENTENCES
 from support.name_servers import NameServerProcess
 from support.running_service import Registrant
 from support.serve_process import wait_until
