@@ -264,17 +264,6 @@ def receive(connection: socket.socket) -> dns.message.Message:
         return dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
 
 
-def test_pipelined_queries_on_one_connection(port: int) -> None:
-    queries = [dns.message.make_query(f"n{number}.zone.example", "A", id=number) for number in range(500)]
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.sendall(b"".join(query.to_wire(prepend_length=True) for query in queries))
-        stream = connection.makefile("rb")
-        for query in queries:
-            response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
-            assert query.is_response(response)
-        stream.close()
-
-
 def test_pipelined_queries_are_answered_in_order(port: int) -> None:
     """Unreadable messages, another opcode, a foreign zone, more queries than are read at once, and a query
     octet by octet.
