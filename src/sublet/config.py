@@ -40,6 +40,7 @@ NEW_USER_DAYS_MAX = 36_500
 """A hundred years. Dates beyond the year 9999 can't be computed."""
 _MAIL_ADDRESS = re.compile(r"[^\s@:/]+@[^\s@:/]+")
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+_KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 PRIMARY_KEY_VARIABLE = "SUBLET_PRIMARY_KEY_"
@@ -86,7 +87,7 @@ class PrimarySettings:
             raise SettingsError(f"{prefix}.address: Give one IP address.")
         _check_range(f"{prefix}.port", self.port, 1, PORT_MAX)
         _check_range(f"{prefix}.batch_max", self.batch_max, 1, 1000)
-        if re.fullmatch(r"[A-Za-z0-9_.-]{1,253}", self.key_name) is None:
+        if len(self.key_name) > 253 or _KEY_NAME.fullmatch(self.key_name.removesuffix(".")) is None:
             raise SettingsError(
                 f"{prefix}.key_name: {self.key_name!r} is not the name of a key. Give the name in the "
                 "configuration of the primary."

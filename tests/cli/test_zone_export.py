@@ -30,7 +30,6 @@ from sublet.subdomains.view_zone import export_zone, view_zones
 from support.operator_registry import empty_registry, small_registry
 from support.programs import find_program
 from support.registry import OPERATOR, Registry
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
 
 ADOPTED = """
@@ -150,8 +149,7 @@ def test_a_signed_zone_on_a_primary_is_transferred_and_printed_unsigned(tmp_path
         token = on.service.add_user("ada@example.org")
         name = f"blog.{ZONE}"
         on.service.register(token, name, nameservers=["ns1.provider.example"])
-        path = f"/subdomains/{name}"
-        wait_until(lambda: on.service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
+        on.wait_until_active(token, name)
         text = on.service.operator("zone", "export", ZONE)["zone_file"]
     check(ZONE, text, tmp_path)
     assert f"{name}. 3600 IN NS ns1.provider.example.\n" in text

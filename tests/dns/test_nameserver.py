@@ -16,7 +16,7 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from sublet.dns import nameserver, tcp_server
+from sublet.dns import listener, nameserver
 from sublet.dns.nameserver import NameServer
 from sublet.dns.query import QUERIES_AT_ONCE
 from sublet.dns.types import Record, ZoneView
@@ -264,17 +264,6 @@ def receive(connection: socket.socket) -> dns.message.Message:
         return dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
 
 
-def test_pipelined_queries_on_one_connection(port: int) -> None:
-    queries = [dns.message.make_query(f"n{number}.zone.example", "A", id=number) for number in range(500)]
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.sendall(b"".join(query.to_wire(prepend_length=True) for query in queries))
-        stream = connection.makefile("rb")
-        for query in queries:
-            response = dns.message.from_wire(stream.read(int.from_bytes(stream.read(2), "big")))
-            assert query.is_response(response)
-        stream.close()
-
-
 def test_pipelined_queries_are_answered_in_order(port: int) -> None:
     """Unreadable messages, another opcode, a foreign zone, more queries than are read at once, and a query
     octet by octet.
@@ -387,7 +376,7 @@ def closed_by_peer(connection: socket.socket) -> bool:
 
 
 def test_connections_of_slow_clients_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(listener, "IDLE_SECONDS", 0.3)
     with serving(reader_of(RECORDS)) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
             assert closed_by_peer(silent)
@@ -399,7 +388,7 @@ def test_connections_of_slow_clients_are_closed(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_connection_of_a_client_that_never_reads_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(listener, "IDLE_SECONDS", 0.5)
     long_text = " ".join(['"' + "x" * 250 + '"'] * 200)
     wire = dns.message.make_query("long.zone.example", "TXT").to_wire(prepend_length=True)
     with (
@@ -411,7 +400,7 @@ def test_the_connection_of_a_client_that_never_reads_is_closed(monkeypatch: pyte
 
 
 def test_every_connection_has_a_maximum_duration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "CONNECTION_SECONDS", 0.5)
+    monkeypatch.setattr(listener, "CONNECTION_SECONDS", 0.5)
     wire = dns.message.make_query(ZONE, "SOA").to_wire(prepend_length=True)
     with (
         serving(reader_of(RECORDS)) as port,
@@ -448,7 +437,7 @@ def ask_over(connection: socket.socket) -> dns.rcode.Rcode:
 
 
 def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 3)
     with serving(reader_of(RECORDS)) as port:
         held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(3)]
         for number in (1, 0, 2):
@@ -463,7 +452,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(monkeypatch: pytes
 
 
 def test_a_client_over_its_share_loses_its_own_oldest_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "CONNECTIONS_PER_CLIENT", 2)
+    monkeypatch.setattr(listener, "CONNECTIONS_PER_CLIENT", 2)
     with serving(reader_of(RECORDS)) as port:
         other = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=("127.0.0.2", 0))
         assert ask_over(other) == dns.rcode.NOERROR
@@ -476,7 +465,7 @@ def test_a_client_over_its_share_loses_its_own_oldest_connection(monkeypatch: py
 
 
 def test_a_connection_is_refused_while_all_others_are_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tcp_server, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(nameserver, "READ_SECONDS", 60)
     reading = threading.Semaphore(0)
 
@@ -503,8 +492,9 @@ def test_start_and_close() -> None:
         first = await server.start("127.0.0.1", 0)
         second = await server.start("127.0.0.1", 0)
         assert first != second
-        with pytest.raises(OSError):  # noqa: PT011 - the address is in use
-            await server.start("127.0.0.1", first)
+        for host in ("127.0.0.1", "127.0.0..1"):  # in use, and misspelt
+            with pytest.raises(OSError):  # noqa: PT011 - the system's words
+                await server.start(host, first)
         with socket.create_connection(("127.0.0.1", first), timeout=60) as client:
             await asyncio.sleep(0.1)
             await server.close()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 import dns.message
 import dns.opcode
 import dns.rcode
+import dns.tsig
 
 from sublet.dns.nameserver import NameServer
 from sublet.limits import NOTIFIES_PER_SECOND
@@ -53,10 +54,10 @@ def test_a_notify_message_about_cds_schedules_a_check() -> None:
 
 def test_other_messages_have_no_effect() -> None:
     soa, broken = notify("example.test.", "SOA"), notify("blog.example.test.")[:20]
-    assert send(soa, broken, notify("a." * 100 + "test.") + bytes(500)) == (
-        ["NOTIMP", "FORMERR", "FORMERR"],
-        [],
-    )
+    signed = dns.message.from_wire(notify("blog.example.test."))
+    signed.use_tsig(dns.tsig.Key("unknown", "eA==", "hmac-sha256"))
+    wires = (soa, broken, notify("a." * 100 + "test.") + bytes(500), signed.to_wire())
+    assert send(*wires) == (["NOTIMP", "FORMERR", "FORMERR", "NOTAUTH"], [])
     assert send(notify("blog.example.test."), takes=False) == (["NOTIMP"], [])
 
 

@@ -17,7 +17,7 @@ import dns.zone
 import pytest
 
 from sublet.dns.types import Primary, Record
-from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.primary import PrimaryFault, keyring
 from sublet.primaries.transfer import ZoneTransfer, _Incoming, transfer_zone
 from sublet.structs import replace
 from support.name_servers import KINDS, NameServerProcess, fresh_key, primary
@@ -50,14 +50,9 @@ def _rrset(line: str) -> dns.rrset.RRset:
 
 def _query() -> dns.message.Message:
     query = dns.message.make_query(ZONE, "AXFR", flags=0)
-    query.use_tsig(_ring())
+    query.use_tsig(keyring(PRIMARY))
     query.to_wire()
     return query
-
-
-def _ring(key: Primary = PRIMARY) -> dict[dns.name.Name, dns.tsig.Key]:
-    name = dns.name.from_text(key.key.name)
-    return {name: dns.tsig.Key(name, key.key.secret.reveal(), key.key.algorithm)}
 
 
 def _wires(
@@ -79,7 +74,7 @@ def _wires(
             context.update(wire)
             yield wire
             continue
-        response.use_tsig(_ring(key))
+        response.use_tsig(keyring(key))
         response.request_mac = query.mac or b""
         yield response.to_wire(multi=True, tsig_ctx=context)
         context = response.tsig_ctx
@@ -138,7 +133,7 @@ def test_an_incomplete_or_unsigned_transfer_is_a_fault(
 def _refused(query: dns.message.Message) -> bytes:
     response = dns.message.make_response(query)
     response.set_rcode(dns.rcode.REFUSED)
-    response.use_tsig(_ring())
+    response.use_tsig(keyring(PRIMARY))
     response.request_mac = query.mac or b""
     return response.to_wire()
 
@@ -160,7 +155,7 @@ def test_an_endless_transfer_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = await reader.readexactly(int.from_bytes(await reader.readexactly(2), "big"))
-        query = dns.message.from_wire(wire, keyring=_ring())
+        query = dns.message.from_wire(wire, keyring=keyring(PRIMARY))
         endless = chain(
             [PARTS[0]], repeat([f"n{number} 300 IN NS ns.elsewhere.example." for number in range(100)])
         )

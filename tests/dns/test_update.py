@@ -12,8 +12,7 @@ import dns.update
 import pytest
 
 from sublet.dns.types import DELEGATION_TYPES, Record
-from sublet.primaries.plan import plan_changes
-from sublet.primaries.update import build_update, fence_name, is_fence, new_fence
+from sublet.primaries.update import build_update, fence_name, is_fence, new_fence, plan_changes
 
 ZONE = "example.test"
 BLOG = f"blog.{ZONE}"

@@ -15,7 +15,7 @@ from sublet.config import PrimarySettings
 from sublet.primaries import primary_zone
 from sublet.primaries.update import fence_name
 from support.dns_proxy import dns_proxy
-from support.primary_faults import register, shown, state
+from support.primary_faults import register
 from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
 
@@ -65,11 +65,11 @@ def test_no_message_has_more_names_than_the_settings_allow(
     monkeypatch.setattr(primary_zone, "TIMEOUT_SECONDS", 0.5)
     passed.is_shut = True
     first = register(on, ada)
-    wait_until(lambda: state(on).problem == "no_answer")
+    wait_until(lambda: on.state().problem == "no_answer")
     waiting = [first, *(register(on, ada) for _ in range(3 * BATCH_MAX))]
     monkeypatch.undo()
     passed.is_shut = False
     for fqdn in waiting:
-        wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active")  # type: ignore[misc]
+        on.wait_until_active(ada, fqdn)
     assert max(passed.name_counts) == BATCH_MAX, passed.name_counts
     assert {owner for owner, _, _ in on.records()} == set(waiting)

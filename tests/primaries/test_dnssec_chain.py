@@ -51,9 +51,7 @@ class Chain:
         path = f"/subdomains/{self.child.zone}"
         answer = self.on.service.call(self.ada, "PUT", f"{path}/nameservers", self.members(*ds_records))
         assert answer.status_code == 200, answer.text
-        wait_until(
-            lambda: self.on.service.call(self.ada, "GET", path).json()["subdomain"]["status"] == "active",
-        )
+        self.on.wait_until_active(self.ada, self.child.zone)
 
     def seen(self, name: str = "", rdtype: str = "SOA") -> tuple[str, bool]:
         """Return the answer of a validating resolver with an empty cache for a name, by default the child's

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from sublet.doctor.notices import list_notices
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
-from sublet.platform_domains.zone_store import ZoneState, find_apex_dnskeys
+from sublet.platform_domains.zone_store import find_apex_dnskeys
 from sublet.primaries.check_zone import CLOCK_MARGIN
 from support.name_servers import KINDS
 from support.repetitions import share
@@ -56,13 +55,9 @@ def on_knot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
         yield found
 
 
-def zone_state(service: RunningService) -> ZoneState:
-    return service.read(lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
-
-
 def checked_and_right(on: ServiceOn) -> bool:
     """True if the last check was of the current zone and found nothing to repair."""
-    state = zone_state(on.service)
+    state = on.state()
     wrong = state.missing or state.different or state.orphaned or state.rebuilt_at
     return state.checked_serial == on.primary.serial() and not wrong
 
@@ -88,12 +83,6 @@ def wait_for_check(on: ServiceOn, condition: Callable[[], bool]) -> None:
         return condition()
 
     wait_until(is_so)
-
-
-def status_of(on: ServiceOn, who: Registrant, name: str) -> Callable[[], bool]:
-    return lambda: (
-        on.service.call(who, "GET", f"/subdomains/{name}").json()["subdomain"]["status"] == "active"
-    )
 
 
 def test_hand_edits_are_repaired_and_foreign_names_stay(on: ServiceOn) -> None:
@@ -189,7 +178,7 @@ def test_a_zone_rebuilt_from_an_old_or_empty_file_is_repaired(on: ServiceOn) -> 
     on.primary.rebuild()
     zone_becomes(on, ours)
     service.register(ada, f"new.{ZONE}", nameservers=[NS])
-    wait_until(status_of(on, ada, f"new.{ZONE}"))
+    on.wait_until_active(ada, f"new.{ZONE}")
 
 
 def release(service: RunningService, name: str) -> None:
@@ -215,7 +204,7 @@ def test_the_brake_stops_removals_but_missing_records_are_added(on_knot: Service
     wait_until(lambda: on_knot.records() == {(SHOP, "NS", f"{NS}.")})
     settle(on_knot)
     on_knot.primary.rebuild(old_file)
-    wait_for_check(on_knot, lambda: zone_state(service).repair_stopped_at is not None)
+    wait_for_check(on_knot, lambda: on_knot.state().repair_stopped_at is not None)
     wait_for_check(on_knot, lambda: len(on_knot.records()) == 26)  # what was missing is refilled
     shown = service.operator("zone", "status", expect=1)["zones"][0]
     assert (shown["orphaned"], "repair_stopped" in {each["what"] for each in shown["wrong"]}) == (25, True)
@@ -228,7 +217,7 @@ def test_the_brake_stops_removals_but_missing_records_are_added(on_knot: Service
     service.operator("zone", "repair", ZONE, expect=1)
     service.operator("zone", "repair", ZONE, "--force")
     zone_becomes(on_knot, {(SHOP, "NS", f"{NS}.")})
-    wait_until(lambda: zone_state(service).repair_stopped_at is None)
+    wait_until(lambda: on_knot.state().repair_stopped_at is None)
 
 
 @pytest.mark.whole
@@ -285,14 +274,14 @@ def test_a_killed_check_is_reported_and_retried(on_knot: ServiceOn, monkeypatch:
     seen = set()
 
     def repaired() -> bool:
-        seen.add(zone_state(service).watch_problem)
+        seen.add(on_knot.state().watch_problem)
         return (SHOP, "NS", f"{NS}.") in on_knot.records()
 
     on_knot.primary.nsupdate([f"delete {SHOP}. NS"])
     wait_until(repaired)
     settle(on_knot)
     assert "check" in seen
-    wait_until(lambda: zone_state(service).watch_problem is None)
+    wait_until(lambda: on_knot.state().watch_problem is None)
 
 
 @pytest.mark.whole
@@ -303,6 +292,6 @@ def test_a_refused_transfer_is_reported_with_its_cause(on_knot: ServiceOn, tmp_p
     settings_file(tmp_path, [section])
     told = service.operator("zone", "check", ZONE, expect=3)
     assert "another secret" in told["message"]
-    wait_until(lambda: zone_state(service).watch_problem == "key")
+    wait_until(lambda: on_knot.state().watch_problem == "key")
     on_knot.primary.kill()
     assert "can't be reached" in service.operator("zone", "check", ZONE, expect=3)["message"]

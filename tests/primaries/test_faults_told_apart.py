@@ -16,7 +16,7 @@ from sublet.primaries.primary import Fence, PrimaryFault
 from sublet.primaries.publisher import STALE_MAX
 from sublet.primaries.update import fence_name, new_fence
 from support.name_servers import fresh_key
-from support.primary_faults import changed, fails_for, healed, in_database, no_rights, register, state
+from support.primary_faults import changed, fails_for, healed, in_database, no_rights, register
 from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import free_address, wait_until
@@ -81,7 +81,7 @@ def test_a_wrong_clock(
     with monkeypatch.context() as patched:
         patched.setattr(dns.message, "time", clock)
         fqdn = fails_for(on, ada, "clock")
-        detail = str(state(on).problem_detail)
+        detail = str(on.state().problem_detail)
     if on.primary.kind != "powerdns":  # it doesn't send its time
         direction = "behind" if ahead_seconds > 0 else "ahead of"
         assert detail.endswith(f" s {direction} this host's")
@@ -190,7 +190,7 @@ def test_a_fence_that_differs_at_each_read(
         patched.setattr(primary_zone, "read_fence", look)
         patched.setattr(primary_zone, "send_update", refuse)
         fqdn = fails_for(on, ada, "fence")
-        assert len(looks) <= 2 * STALE_MAX * (state(on).attempts + 1)
+        assert len(looks) <= 2 * STALE_MAX * (on.state().attempts + 1)
     healed(on, ada, fqdn)
 
 
@@ -198,6 +198,6 @@ def test_a_fence_changed_by_hand(on: ServiceOn, ada: Registrant) -> None:
     healed(on, ada, register(on, ada))
     on.primary.nsupdate([f'add {fence_name(ZONE)}. 60 TXT "by hand"'])
     fqdn = fails_for(on, ada, "fence")
-    assert state(on).attempts < 5
+    assert on.state().attempts < 5
     on.primary.nsupdate([f'delete {fence_name(ZONE)}. TXT "by hand"'])
     healed(on, ada, fqdn)

@@ -14,8 +14,7 @@ from sqlalchemy import func, select
 
 from sublet.db import Tx
 from sublet.dns.types import Primary
-from sublet.platform_domains.platform_domain import find_platform_domain
-from sublet.platform_domains.zone_store import ZoneState, find_zone_state, zone_updates
+from sublet.platform_domains.zone_store import zone_updates
 from sublet.primaries import update as update_module
 from sublet.primaries.primary import send_update
 from sublet.primaries.publisher_transactions import Result
@@ -25,7 +24,7 @@ from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import wait_until
-from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.service_on_primary import ServiceOn, service_on
 
 pytestmark = pytest.mark.slow
 
@@ -64,27 +63,23 @@ def _late_update(on: ServiceOn, ada: Registrant, proxy: DnsProxy) -> dns.rcode.R
 
     Return the server's answer to it.
     """
-    wait_until(lambda: _is_active(on, ada))
+    on.wait_until_active(ada, NAME)
     proxy.hold_next_update()
     _put(on, ada, "ns1.old.example")
     wait_until(lambda: len(proxy.held) == 1)
     _put(on, ada, "ns1.new.example")
-    wait_until(lambda: _is_active(on, ada))
+    on.wait_until_active(ada, NAME)
     assert (NAME, "NS", "ns1.new.example.") in on.records()
     rcode = proxy.deliver(proxy.held[0]).rcode()
     found = {rdata for owner, _, rdata in on.records() if owner == NAME}
     assert found == {"ns1.new.example."}, found
-    assert _is_active(on, ada)
+    assert on.shown(ada, NAME)["status"] == "active"
     return rcode
 
 
 def _put(on: ServiceOn, ada: Registrant, nameserver: str) -> None:
     body = {"nameservers": [nameserver]}
     assert on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", body).status_code == 200
-
-
-def _is_active(on: ServiceOn, ada: Registrant) -> bool:
-    return bool(_shown(on, ada)["status"] == "active")
 
 
 @pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
@@ -152,8 +147,8 @@ def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> b
         server.start()
         nameservers = [f"ns{number}.provider.example" for number in range(4)]
         on.service.call(ada, "PUT", f"/subdomains/{NAME}/nameservers", {"nameservers": nameservers})
-        wait_until(lambda: _shown(on, ada)["status"] != "provisioning" and _served(on) == 2)
-        shown = _shown(on, ada)
+        wait_until(lambda: on.shown(ada, NAME)["status"] != "provisioning" and _served(on) == 2)
+        shown = on.shown(ada, NAME)
         if shown["status"] == "failed":
             assert "not serve all of it" in str(shown["provision_error"])
         return bool(shown["status"] == "active")
@@ -163,10 +158,6 @@ def _served(on: ServiceOn) -> int:
     return len([rdata for owner, _, rdata in on.records() if owner == NAME])
 
 
-def _shown(on: ServiceOn, ada: Registrant) -> dict[str, object]:
-    return dict(on.service.call(ada, "GET", f"/subdomains/{NAME}").json()["subdomain"])
-
-
 def test_updates_that_could_not_be_sent_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,16 +165,12 @@ def test_updates_that_could_not_be_sent_are_not_stored(
     with impatient_service("knot", tmp_path, monkeypatch) as (on, ada):
         on.primary.kill()
         _put(on, ada, "ns1.new.example")
-        wait_until(lambda: _state(on).attempts >= 5)
+        wait_until(lambda: on.state().attempts >= 5)
         # One update may have just begun, and one may have been in flight when the server died.
         assert on.service.read(_count_updates) <= 2
         on.primary.start()
-        wait_until(lambda: _is_active(on, ada))
+        on.wait_until_active(ada, NAME)
         assert on.service.read(_count_updates) == 0
-
-
-def _state(on: ServiceOn) -> ZoneState:
-    return on.service.read(lambda tx: find_zone_state(tx, find_platform_domain(tx, ZONE).id))
 
 
 def _count_updates(tx: Tx) -> int:

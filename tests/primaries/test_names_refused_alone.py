@@ -12,11 +12,10 @@ from sublet.db import Tx
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import primary_zone
 from sublet.primaries import store as publish_store
-from sublet.primaries.judgement import NOT_APPLIED, SENTENCES
-from sublet.primaries.primary import send_update
+from sublet.primaries.primary import NOT_APPLIED, SENTENCES, send_update
 from sublet.subdomains import published_owner_store
 from support.name_servers import KINDS, NameServerProcess
-from support.primary_faults import changed, healed, no_rights, register, shown, state
+from support.primary_faults import changed, healed, no_rights, register
 from support.repetitions import share
 from support.running_service import Registrant
 from support.serve_process import wait_until
@@ -75,14 +74,14 @@ def test_a_refused_name_does_not_delay_the_others(on: ServiceOn, ada: Registrant
         bad = waiting[8]
         for fqdn in waiting:
             if fqdn != bad:
-                wait_until(lambda of=fqdn: shown(on, ada, of)["status"] == "active")  # type: ignore[misc]
-        wait_until(lambda: shown(on, ada, bad)["provision_error"] == NOT_APPLIED)
+                on.wait_until_active(ada, fqdn)
+        wait_until(lambda: on.shown(ada, bad)["provision_error"] == NOT_APPLIED)
         # Of 16: five refused updates, each with a probe, and four accepted halves. The last one may be
         # repeated.
         assert len(updates.records) <= 20, updates.records
-        wait_until(lambda: state(on).problem is None)
+        wait_until(lambda: on.state().problem is None)
         assert not {record for record in on.records() if record[0] == bad}
-    wait_until(lambda: shown(on, ada, bad)["status"] == "active")
+    on.wait_until_active(ada, bad)
     healed(on, ada, *waiting)
 
 
@@ -98,16 +97,16 @@ def test_a_zone_that_refuses_everything_gets_few_updates(
     with changed(server, *changes, all_files=server.kind == "powerdns"):
         server.kill()
         waiting = [register(on, ada) for _ in range(16)]
-        wait_until(lambda: state(on).problem == "unreachable")
+        wait_until(lambda: on.state().problem == "unreachable")
         updates.records.clear()
-        before = state(on).attempts
+        before = on.state().attempts
         server.start()
-        wait_until(lambda: state(on).problem == cause)
-        wait_until(lambda: state(on).attempts >= before + 3)
-        sent, attempts = len(updates.records), state(on).attempts - before
+        wait_until(lambda: on.state().problem == cause)
+        wait_until(lambda: on.state().attempts >= before + 3)
+        sent, attempts = len(updates.records), on.state().attempts - before
         assert sent <= 2 * (attempts + 1), updates.records
         for fqdn in waiting:
-            wait_until(lambda of=fqdn: shown(on, ada, of)["provision_error"] == SENTENCES[cause])  # type: ignore[misc]
+            wait_until(lambda of=fqdn: on.shown(ada, of)["provision_error"] == SENTENCES[cause])  # type: ignore[misc]
     healed(on, ada, *waiting)
 
 
@@ -116,7 +115,7 @@ def test_a_name_that_was_never_sent_is_not_removed(on: ServiceOn, ada: Registran
     on.primary.nsupdate([f"add taken.{ZONE}. 300 A 8.8.8.8"])
     on.primary.kill()
     fqdn = register(on, ada, "taken")
-    wait_until(lambda: shown(on, ada, fqdn)["status"] == "failed")
+    wait_until(lambda: on.shown(ada, fqdn)["status"] == "failed")
     on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
     on.primary.start()
     healed(on, ada, register(on, ada))

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from sublet.cli.main import app
 from sublet.config import PrimarySettings, Settings
 from sublet.db import Tx
-from sublet.dns.parent_servers import ParentServer
-from sublet.dns.served_waiter import ServedWaiter
+from sublet.dns.parent_servers import ParentServer, ServedWaiter
 from sublet.dns.types import Record, Secondary
 from sublet.health import query_limits
 from sublet.mail.store import operator_notices

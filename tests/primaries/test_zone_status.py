@@ -54,8 +54,7 @@ class Site:
         service, name = self.on.service, f"{label}.{ZONE}"
         token = service.issue_token("ada@example.org")
         service.register(token, name, nameservers=NAMESERVERS)
-        path = f"/subdomains/{name}"
-        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
+        self.on.wait_until_active(token, name)
 
 
 @contextmanager
@@ -215,14 +214,8 @@ def test_the_findings_of_the_last_check(site: Site) -> None:
             repair_stopped_reason="60 of 100 names would lose their records",
         )
 
-    def last_checked_serial() -> int | None:
-        state = site.on.service.read(
-            lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id)
-        )
-        return state.checked_serial
-
     # A check of the new serial would overwrite what is written here.
-    wait_until(lambda: last_checked_serial() == site.on.primary.serial())
+    wait_until(lambda: site.on.state().checked_serial == site.on.primary.serial())
     site.on.service.write(found)
     zone = site.status(well=False)
     assert [each["what"] for each in zone["wrong"]] == ["drift", "repair_stopped"]
@@ -247,8 +240,7 @@ def test_a_publication_during_the_status_is_not_reported_as_foreign(
     def publish() -> None:
         name = f"n{next(numbers)}.{ZONE}"
         service.register(token, name, nameservers=NAMESERVERS)
-        path = f"/subdomains/{name}"
-        wait_until(lambda: service.call(token, "GET", path).json()["subdomain"]["status"] == "active")
+        kept_site.on.wait_until_active(token, name)
 
     async def look(*args: Any, **options: Any) -> Fence:
         if "before" in left:

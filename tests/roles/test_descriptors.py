@@ -15,7 +15,7 @@ from sublet.service.api_part import allow_connections
 print(allow_connections({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 FORBIDDEN = """
-def forbidden(*words): raise PermissionError(1, "not permitted")
+def forbidden(*words): raise ValueError("not allowed to raise maximum limit")
 resource.setrlimit = forbidden
 """
 
@@ -43,5 +43,5 @@ def test_the_limit_is_raised_as_far_as_allowed(
 
 
 def test_without_the_right_to_raise_the_limit_fewer_connections_are_allowed() -> None:
-    """A filter of system calls has the same effect."""
+    """CPython raises this ValueError if a filter of system calls answers EPERM."""
     assert allowed(512, 4096, 1000, FORBIDDEN) == (256, 512)

@@ -9,6 +9,7 @@ from sublet.config import (
     CLIENT_VARIABLES,
     DESCRIPTIONS,
     REMOVED_SETTINGS,
+    PrimarySettings,
     Settings,
     SettingsError,
     abuse_contact,
@@ -309,6 +310,13 @@ def test_missing_mail_settings_are_refused(changed: dict[str, Any], sentence: st
     Settings(**{**SMTP, "smtp_port": 25})  # type: ignore[arg-type] # texts, and a number
     with pytest.raises(SettingsError, match=sentence):
         Settings(**{**SMTP, **changed})
+
+
+@pytest.mark.parametrize("key_name", ["", ".", "key..name", "k" * 64, "schlüssel", ".".join(["k" * 60] * 5)])
+def test_a_key_without_a_valid_name_is_refused(key_name: str) -> None:
+    assert PrimarySettings("main", "192.0.2.1", "Key_1.example.").key_name == "Key_1.example."
+    with pytest.raises(SettingsError, match=r"^primaries\.main\.key_name: "):
+        PrimarySettings("main", "192.0.2.1", key_name)
 
 
 def test_the_built_in_name_servers_are_addresses_with_ports() -> None:

@@ -415,7 +415,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     },
     "check_delegation": built(DELEGATIONS, delegation, BODY),
     "read_query of a packet": built(PACKETS, read_dns_query, 4096),
-    "answer_notify of a packet": built(PACKETS, lambda packet: answer_notify(packet, is_limited=False), 512),
+    "answer_notify of a packet": built(PACKETS, answer_notify, 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
     "parse_message of DNS UPDATE": built(UPDATES, parse_update, MESSAGE_BYTES_MAX),
     "read_record": built(PACKETS, read_records, MESSAGE),

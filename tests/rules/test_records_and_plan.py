@@ -4,7 +4,8 @@ import pytest
 from sublet.dns.delegation import check_delegation
 from sublet.dns.records import delegation_records
 from sublet.dns.types import DELEGATION_TYPES, Delegation, GlueEntry, Record
-from sublet.primaries.plan import ImplausiblePlan, ZoneChanges, implausible_deletions, plan_changes
+from sublet.primaries.repair_zone import implausible_deletions
+from sublet.primaries.update import ImplausiblePlan, ZoneChanges, plan_changes
 
 ZONE = "example.test"
 OWNER = "foo.example.test"

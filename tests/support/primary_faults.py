@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sublet.platform_domains import zone_store
-from sublet.platform_domains.platform_domain import find_platform_domain
-from sublet.platform_domains.zone_store import ZoneState
-from sublet.primaries.judgement import SENTENCES
+from sublet.primaries.primary import SENTENCES
 from support.name_servers import NameServerProcess
 from support.running_service import Registrant
 from support.serve_process import wait_until
@@ -19,10 +16,6 @@ from support.service_on_primary import ZONE, ServiceOn
 
 PROVIDER = "ns.provider.example"
 _NUMBERS = itertools.count(1)
-
-
-def state(on: ServiceOn) -> ZoneState:
-    return on.service.read(lambda tx: zone_store.find_zone_state(tx, find_platform_domain(tx, ZONE).id))
 
 
 def register(on: ServiceOn, who: Registrant, name: str = "", *, nameservers: int = 1) -> str:
@@ -33,30 +26,27 @@ def register(on: ServiceOn, who: Registrant, name: str = "", *, nameservers: int
     return fqdn
 
 
-def shown(on: ServiceOn, who: Registrant, fqdn: str) -> dict[str, object]:
-    return dict(on.service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
-
-
 def fails_for(on: ServiceOn, who: Registrant, cause: str) -> str:
     """Register a name whose publication must fail for this cause, and return the name."""
     fqdn = register(on, who)
     # A BIND that has just started may answer SERVFAIL to the first update, which is retried.
-    wait_until(lambda: state(on).problem == cause)
-    wait_until(lambda: shown(on, who, fqdn)["provision_error"] == SENTENCES[cause])
-    problem = state(on)
+    wait_until(lambda: on.state().problem == cause)
+    wait_until(lambda: on.shown(who, fqdn)["provision_error"] == SENTENCES[cause])
+    problem = on.state()
     assert problem.problem_detail
     assert problem.problem_at is not None
-    assert shown(on, who, fqdn)["status"] == "failed"
+    assert on.shown(who, fqdn)["status"] == "failed"
     return fqdn
 
 
 def healed(on: ServiceOn, who: Registrant, *fqdns: str) -> None:
     for fqdn in fqdns:
-        wait_until(lambda of=fqdn: shown(on, who, of)["status"] == "active")  # type: ignore[misc]
-        assert shown(on, who, fqdn)["provision_error"] is None
+        on.wait_until_active(who, fqdn)
+        assert on.shown(who, fqdn)["provision_error"] is None
         assert (fqdn, "NS", f"{PROVIDER}.") in on.records()
-    wait_until(lambda: state(on).problem is None)
-    assert (state(on).problem_detail, state(on).problem_at, state(on).attempts) == (None, None, 0)
+    wait_until(lambda: on.state().problem is None)
+    state = on.state()
+    assert (state.problem_detail, state.problem_at, state.attempts) == (None, None, 0)
 
 
 def no_rights(server: NameServerProcess) -> tuple[str, str]:

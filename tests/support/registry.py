@@ -30,8 +30,8 @@ from sublet.operations.idempotency_store import idempotency_keys  # noqa: F401 -
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.platform_domains.store import update_platform_domain
-from sublet.primaries.plan import plan_changes
 from sublet.primaries.publisher_transactions import Batch, Result, begin_publication, record_publication
+from sublet.primaries.update import plan_changes
 from sublet.schema import metadata
 from sublet.subdomains import store
 from sublet.subdomains.milestones import SweepDates

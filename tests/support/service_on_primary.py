@@ -10,12 +10,14 @@ import pytest
 
 from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
+from sublet.platform_domains.platform_domain import find_platform_domain
+from sublet.platform_domains.zone_store import ZoneState, find_zone_state
 from sublet.primaries import drift_repair, publisher_transactions
 from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
-from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import ServeProcess, serve_process
+from support.running_service import Registrant, RunningService, registry_address, running_service
+from support.serve_process import ServeProcess, serve_process, wait_until
 
 BUILT_IN = "built_in"
 ZONE = "example.test"
@@ -46,6 +48,17 @@ class ServiceOn:
             return standing(self.service)
         ours = self.server.records() - self.apex
         return {(each.owner, each.type, each.rdata) for each in ours if each.owner != fence_name(ZONE)}
+
+    def state(self) -> ZoneState:
+        """Return the stored state of the zone."""
+        return self.service.read(lambda tx: find_zone_state(tx, find_platform_domain(tx, ZONE).id))
+
+    def shown(self, who: Registrant | str, fqdn: str) -> dict[str, Any]:
+        """Return a name as the API shows it."""
+        return dict(self.service.call(who, "GET", f"/subdomains/{fqdn}").json()["subdomain"])
+
+    def wait_until_active(self, who: Registrant | str, fqdn: str) -> None:
+        wait_until(lambda: self.shown(who, fqdn)["status"] == "active")
 
 
 def settings_file(folder: Path, settings: Sequence[PrimarySettings]) -> Path:

@@ -13,11 +13,10 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.zone_store import ZoneState
+from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import ZoneCheck, check_zone
-from sublet.primaries.publisher_transactions import (
-    begin_publication,
-)
-from sublet.primaries.repair_zone import begin_repair, end_repair, reclaim, republish, store_foreign
+from sublet.primaries.publisher_transactions import begin_publication
+from sublet.primaries.repair_zone import begin_repair, repair, store_foreign
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Subdomain, UpdateNameservers
@@ -81,14 +80,10 @@ def _store(registry: Registry, **values: object) -> None:
 
 
 def _repair(registry: Registry, found: ZoneCheck, *, force: bool = False) -> str | None:
-    domain_id = registry.domains[ZONE]
-    repairs = found.repairs
-    reason = registry.write(begin_repair, OPERATOR, domain_id, "main", repairs, force=force)
-    registry.write(republish, domain_id, repairs.wrong_ids)
-    if reason is None:
-        registry.write(reclaim, domain_id, (*repairs.orphaned, *repairs.reclaimed))
-    registry.write(store_foreign, domain_id, "main", (), found.differences.foreign)
-    registry.write(end_repair, domain_id, 5, _state(registry).rebuilt_at)
+    outcome = Outcome(5, _state(registry).rebuilt_at, found.repairs, found.differences.foreign, ())
+    reason: str | None = registry.run(
+        repair(registry.db, OPERATOR, registry.domains[ZONE], "main", outcome, force=force)
+    )
     return reason
 
 

@@ -9,7 +9,7 @@ from sublet.dns.serial import went_back
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries.primary import Fence, PrimaryFault, read_fence
 from sublet.primaries.primary_zone import FindPrimary
-from sublet.primaries.zone_serials import SerialAnswer, SerialQueries
+from sublet.primaries.serial_watch import SerialAnswer, SerialQueries
 from sublet.structs import replace
 
 TIMEOUT_SECONDS = 3.0
@@ -55,7 +55,7 @@ class ZoneProbe(Struct, frozen=True):
 async def probe_zones(zones: Sequence[PlatformDomain], find_primary: FindPrimary) -> dict[int, ZoneProbe]:
     """Query all servers of zones on primaries concurrently, and return their answers by platform domain.
 
-    For each `zone_serials.QUERIES_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus
+    For each `serial_watch.QUERIES_MAX` servers this takes at most three times `TIMEOUT_SECONDS`, plus
     `FOLLOW_SECONDS`.
     """
     questions = SerialQueries(TIMEOUT_SECONDS)

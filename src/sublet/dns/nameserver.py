@@ -135,7 +135,7 @@ class NameServer:
             if child is not None and child in zones:
                 network = () if host is None else (network_of(host),)
                 if self._notify_limit.count_message((zones[child], *network), now_seconds):
-                    responses.append(answer_notify(wire, is_limited=True)[0])
+                    responses.append(header_response(wire, dns.rcode.REFUSED))
                     continue
                 if len(self._notified) < NOTIFIES_MAX:
                     task = asyncio.create_task(self._on_notify(child))

@@ -45,20 +45,20 @@ class NotifyLimit:
         return any(self._counts[each] > NOTIFIES_PER_SECOND for each in keys)
 
 
-def answer_notify(wire: bytes, *, is_limited: bool = False) -> tuple[Response, str | None]:
+def answer_notify(wire: bytes) -> tuple[Response, str | None]:
     """Return the response to a NOTIFY request, and the name of the child to check.
 
-    The name is None if the request is refused.
+    The name is None if the request is refused. A signed request gets NOTAUTH, because we have no keys.
 
     Not checked: the sender, and that the child exists.
     """
-    if is_limited:
-        return header_response(wire, dns.rcode.REFUSED), None
     if len(wire) > NOTIFY_OCTETS_MAX:
         return header_response(wire, dns.rcode.FORMERR), None
     try:
         message = dns.message.from_wire(wire, ignore_trailing=True)
         (question,) = message.question
+    except dns.message.UnknownTSIGKey:
+        return header_response(wire, dns.rcode.NOTAUTH), None
     except (dns.exception.DNSException, ValueError):
         return header_response(wire, dns.rcode.FORMERR), None
     if question.rdtype not in _TYPES or question.rdclass != dns.rdataclass.IN:

@@ -20,9 +20,6 @@ from sublet.dns.tcp import ConnectionFailed, connected, read_message
 _HALF = 2**31
 SERIAL_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
-UNKNOWN_CAUSES = ("unreachable", "no_answer", "zone", "failure", "not_understood")
-"""The causes of `SerialUnknown`. `primaries.primary.CAUSES` has their meanings."""
-
 
 def is_newer(serial: int, than: int) -> bool:
     """True if a serial comes after another (RFC 1982, section 3.2).
@@ -74,7 +71,9 @@ def lacks_since(history: Sequence[tuple[int, float]], serial: int) -> float | No
 
 
 class SerialUnknown(Exception):  # noqa: N818 - named for what the caller sees
-    """A name server gave no serial. `cause` is one of `UNKNOWN_CAUSES`, `str()` is for the operator."""
+    """A name server gave no serial. `cause` is one of those of `query_serial`, with the meanings of
+    `primaries.primary.CAUSES`. `str()` is for the operator.
+    """
 
     def __init__(self, cause: str, detail: str) -> None:
         super().__init__(detail)

@@ -13,7 +13,7 @@ from sublet.doctor.model import Notice, Violation
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.primaries.answer_check import AnswerCheck
-from sublet.primaries.zone_serials import SerialQueries
+from sublet.primaries.serial_watch import SerialQueries
 from sublet.subdomains.view_zone import serial_of
 
 QUERY_SECONDS = 2.0

@@ -13,8 +13,7 @@ from sublet.accounts.store import Use
 from sublet.audit import Actor
 from sublet.config import Settings
 from sublet.db import Database, utc_now
-from sublet.dns.parent_servers import ParentServer
-from sublet.dns.served_waiter import ServedWaiter
+from sublet.dns.parent_servers import ParentServer, ServedWaiter
 from sublet.health.checker import Checker
 from sublet.metrics import Metrics
 from sublet.operations.client import Client

@@ -11,8 +11,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
 from sublet.primaries.compare_zone import ZoneDifferences, compare_zone
-from sublet.primaries.plan import is_publishable
-from sublet.primaries.update import fence_name
+from sublet.primaries.update import fence_name, is_publishable
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.lifecycle import desired_records, is_published
 from sublet.subdomains.naming import registrable_name

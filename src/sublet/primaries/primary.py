@@ -52,6 +52,30 @@ CAUSES = {
 docs/operating/trouble.md.
 """
 
+_RETRIED = "The registry tries again."
+_OPERATOR = "The operator has to correct this."
+IN_USE = f"The name is in use: the zone has records of it that the registry did not write. {_OPERATOR}"
+NOT_APPLIED = f"The name server refused this change. {_OPERATOR}"
+PARTIAL = f"The name server accepted this change, but does not serve all of it yet. {_RETRIED}"
+_ZONE = "The registry can't publish changes in this zone right now"
+SENTENCES = {
+    "unreachable": f"{_ZONE}: its name server can't be reached. {_RETRIED}",
+    "no_answer": f"{_ZONE}: its name server does not answer. {_RETRIED}",
+    "key": f"{_ZONE}: its name server does not accept the registry's key. {_OPERATOR}",
+    "clock": f"{_ZONE}: the clocks of the registry and its name server differ. {_OPERATOR}",
+    "refused": f"{_ZONE}: its name server refuses changes. {_OPERATOR}",
+    "no_updates": f"{_ZONE}: its name server accepts no updates of the zone. {_OPERATOR}",
+    "zone": f"{_ZONE}: its name server does not have the zone. {_OPERATOR}",
+    "failure": f"{_ZONE}: its name server fails. {_RETRIED}",
+    "not_understood": f"{_ZONE}: its name server does not support this update. {_OPERATOR}",
+    "unsigned": f"{_ZONE}: its name server sent an answer without a valid signature. {_OPERATOR}",
+    "fence": f"{_ZONE}: something else changed the zone. {_RETRIED}",
+    "read_back": f"{_ZONE}: its name server does not answer for the changed names. {_RETRIED}",
+    "too_large": f"{_ZONE}: its name server sends too much. {_OPERATOR}",
+    "settings": f"{_ZONE}: its name server is not set up. {_OPERATOR}",
+}
+"""The message to users for each cause that stops a whole zone."""
+
 _TXT = dns.rdtypes.ANY.TXT.TXT
 _SOA = dns.rdtypes.ANY.SOA.SOA
 

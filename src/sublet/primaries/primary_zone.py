@@ -2,7 +2,7 @@
 from the same server.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,12 @@ import dns.update
 import structlog
 
 from sublet.db import Database
+from sublet.dns.difference import matches
 from sublet.dns.read_back import ReadBackFailed, read_back
-from sublet.dns.types import Primary
+from sublet.dns.types import Primary, Record
 from sublet.platform_domains import zone_store
-from sublet.primaries.judgement import judge, owners_expected_empty
-from sublet.primaries.plan import ImplausiblePlan, plan_changes
 from sublet.primaries.primary import (
+    PARTIAL,
     Fence,
     PrimaryFault,
     accepts_updates,
@@ -24,8 +24,8 @@ from sublet.primaries.primary import (
     read_fence,
     send_update,
 )
-from sublet.primaries.publisher_transactions import Batch, Result, settle_fence
-from sublet.primaries.update import build_update
+from sublet.primaries.publisher_transactions import Batch, Item, Result, settle_fence
+from sublet.primaries.update import ImplausiblePlan, build_update, plan_changes
 from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
 
@@ -242,9 +242,27 @@ class PrimaryZone:
                 batch.zone,
                 {item.fqdn: item.desired for item in batch.items},
                 timeout_seconds=TIMEOUT_SECONDS,
-                empty_owners=sorted({each for item in batch.items for each in owners_expected_empty(item)}),
+                empty_owners=sorted({each for item in batch.items for each in _owners_expected_empty(item)}),
             )
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
         return [judge(item, served, after.serial) for item in batch.items]
+
+
+def _owners_expected_empty(item: Item) -> frozenset[str]:
+    """Return the owners that should have no records, and that have or may have records of ours."""
+    return item.owners - {record.owner for record in item.desired}
+
+
+def judge(item: Item, served: Mapping[str, tuple[Record, ...]], serial: int) -> Result:
+    """Return a success if the server serves exactly the desired records and no older records; otherwise
+    return a failure.
+    """
+    # The name itself may be an owner without records, and `served` has the records of its other owners under
+    # it.
+    empty = _owners_expected_empty(item)
+    orphaned = [owner for owner in empty if any(record.owner == owner for record in served[owner])]
+    if orphaned or not matches(item.desired, served[item.fqdn]):
+        return Result(item, error=PARTIAL, cause="partial")
+    return Result(item, serial=serial)

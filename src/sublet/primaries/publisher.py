@@ -24,8 +24,7 @@ from msgspec import Struct
 from sublet.db import Database, Tx
 from sublet.errors import Unavailable
 from sublet.primaries import store as publish_store
-from sublet.primaries.judgement import IN_USE, NOT_APPLIED, SENTENCES
-from sublet.primaries.primary import PrimaryFault
+from sublet.primaries.primary import IN_USE, NOT_APPLIED, SENTENCES, PrimaryFault
 from sublet.primaries.primary_zone import BatchRefused, BatchStale, FindPrimary, PrimaryZone, ReadBack
 from sublet.primaries.publisher_transactions import (
     Batch,

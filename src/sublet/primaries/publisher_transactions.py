@@ -24,12 +24,12 @@ from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
 from sublet.primaries import store as publish_store
-from sublet.primaries.hand_over import hand_over
 from sublet.primaries.update import new_fence
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem
 from sublet.processes.model import Lease
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records, has_records
+from sublet.subdomains.model import Subdomain
 
 BATCH_MAX = 100
 """The maximum number of names in a batch, unless the settings of the primary have another number."""
@@ -115,7 +115,7 @@ def begin_publication(
         return None
     limit = batch_max.get(platform_domain.primary, BATCH_MAX)
     waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
-    if hand_over(tx, waiting):
+    if _hand_over(tx, waiting):
         waiting = publish_store.list_waiting(tx, platform_domain_id, limit, among, besides)
     if not waiting:
         return None
@@ -151,6 +151,36 @@ def begin_publication(
     published_owner_store.insert_published_owners(tx, ahead)
     published_owner_store.mark_owners_with_records(tx, ahead_with_records)
     return _write_ahead_batch(tx, platform_domain, tuple(items))
+
+
+def _hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
+    """Move the owner names of waiting released rows to the rows that now hold their names.
+
+    Return True if there were such rows.
+
+    Both rows of a name wait on PostgreSQL if a registration and `reclaim` of the name run at the same time,
+    so that neither transaction sees the other. The removal of the released row, when retried, would then
+    remove the delegation of the newer row. The update of the newer row deletes the records at these owner
+    names and adds the new records in one message. A released row whose name has no holder is published
+    itself.
+    """
+    released = [each for each in waiting if each.released_at is not None]
+    held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in released}) if released else {}
+    former = [each for each in released if each.fqdn in held_ids]
+    moved: dict[int, dict[str, object]] = {}
+    for each in former:
+        newer_id = held_ids[each.fqdn]
+        owners = published_owner_store.list_published_owners_by_subdomain(tx, [each.id])[each.id]
+        sent = sorted(owner for owner, state in owners.items() if state.sent)
+        for owner in sent:
+            has_records = owners[owner].has_records
+            published_owner_store.move_published_owner(tx, owner, each.id, newer_id, has_records=has_records)
+        published_owner_store.delete_unsent_owners(tx, each.id)
+        store.mark_published_without_change(tx, each.id, each.generation)
+        moved[each.id] = {"holder_id": newer_id, "owners": sent}
+    store.republish(tx, {held_ids[each.fqdn] for each in former if moved[each.id]["owners"]})
+    audit.record_many(tx, SYSTEM, "subdomain.hand_over", moved)
+    return bool(former)
 
 
 def begin_probe(tx: Tx, platform_domain_id: int) -> Batch | None:

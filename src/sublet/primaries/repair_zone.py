@@ -21,7 +21,6 @@ from sublet.platform_domains import zone_store
 from sublet.primaries import store as publish_store
 from sublet.primaries.check_process import Outcome
 from sublet.primaries.check_zone import OrphanedOwner, Repairs
-from sublet.primaries.plan import implausible_deletions
 from sublet.primaries.zone_notices import notify_of_zone_problem
 from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
@@ -30,6 +29,7 @@ from sublet.subdomains import published_owner_store, store
 T = TypeVar("T")
 STEP_MAX = 500
 """The maximum number of rows in one transaction of a repair."""
+DELETIONS_ALWAYS_PLAUSIBLE = 20
 
 
 async def repair(
@@ -72,6 +72,13 @@ async def repair(
 def _steps(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(rows), STEP_MAX):
         yield rows[start : start + STEP_MAX]
+
+
+def implausible_deletions(deleting: int, total: int) -> bool:
+    """True if deleting this many of `total` names needs the operator's confirmation: more than 20, and more
+    than 1 %.
+    """
+    return deleting > DELETIONS_ALWAYS_PLAUSIBLE and deleting * 100 > total
 
 
 def stop_reason(found: Repairs) -> str | None:
@@ -135,8 +142,8 @@ def reclaim(tx: Tx, platform_domain_id: int, orphaned: Collection[OrphanedOwner]
     """Assign orphaned owners to the row that holds their name, or to the last holder's row, and have these
     rows published again.
 
-    The update of a row removes the orphaned records, and adds the records of the holder. `hand_over` handles
-    a name that is registered at the same time.
+    The update of a row removes the orphaned records, and adds the records of the holder. `begin_publication`
+    handles a name that is registered at the same time.
     """
     zone_store.lock_zone(tx, platform_domain_id)
     held_ids = publish_store.find_held_ids(tx, {each.fqdn for each in orphaned})

@@ -182,7 +182,8 @@ def allow_connections(wanted: int) -> int:
     The default limit (usually 1,024) is often lower than the limit that the process may set.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError):  # a systemd unit may forbid the system call
+    # A systemd unit may forbid the system call, for which CPython raises ValueError.
+    with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY or descriptors >= wanted + SPARE_DESCRIPTORS:

@@ -19,8 +19,11 @@ from sublet.metrics import Metrics, share_metrics
 from sublet.service.event_loop import run_event_loop
 from sublet.service.logs import configure_logs
 from sublet.service.roles import run_api_process
-from sublet.service.supervisor import READY
 
+READY = b"ready"
+"""The message that a child sends over its channel once it serves. The parent sends no messages; the channel
+closes when the parent ends.
+"""
 log = structlog.get_logger()
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from long.machine.real import Real
 from long.machine.time_model import Registry
 from sublet.platform_domains.zone_store import STALE_AFTER, find_zone_state
-from sublet.primaries.plan import plan_changes
 from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,
     Batch,
@@ -18,6 +17,7 @@ from sublet.primaries.publisher_transactions import (
     record_publication,
     settle_fence,
 )
+from sublet.primaries.update import plan_changes
 from sublet.subdomains.store import find_subdomain
 
 

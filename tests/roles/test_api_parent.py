@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from sublet.service import supervisor
-from sublet.service.supervisor import Child, supervise
+from sublet.service import api_parent
+from sublet.service.api_parent import Child, supervise
 from support.serve_process import wait_until
 
 READY_THEN_SLEEP = 'printf ready >&"$0"; exec sleep 60'
@@ -66,21 +66,21 @@ def events(logs: list[Any], name: str) -> list[Any]:
 
 
 def test_a_process_that_exits_is_restarted_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(api_parent, "PAUSE_SECONDS", 0.01)
     logs = supervised(Scripts(repeat(DIES)), lambda logs: len(events(logs, "api_process_died")) >= 3)
     died = events(logs, "api_process_died")
     assert {(each["exit_code"], each["again_in_seconds"]) for each in died} == {(7, 0.01)}
 
 
 def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "END_SECONDS", 0.2)
+    monkeypatch.setattr(api_parent, "END_SECONDS", 0.2)
     scripts = Scripts([IGNORES_TERM, READY_THEN_SLEEP])
     logs = supervised(scripts, lambda logs: bool(events(logs, "api_process_killed")), replace_when_ready=True)
     assert len(events(logs, "api_processes_replaced")) == 1
 
 
 def test_a_failed_start_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(api_parent, "PAUSE_SECONDS", 0.01)
     scripts = Scripts(chain([None, None], repeat(READY_THEN_SLEEP)))
     logs = supervised(scripts, lambda _: bool(scripts.living))
     assert [each["reason"] for each in events(logs, "api_process_not_started")] == ["no more processes"] * 2
@@ -90,7 +90,7 @@ def test_a_failed_start_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_replacement_that_fails_leaves_the_old_process(
     monkeypatch: pytest.MonkeyPatch, script: str | None
 ) -> None:
-    monkeypatch.setattr(supervisor, "READY_SECONDS", 1.0)
+    monkeypatch.setattr(api_parent, "READY_SECONDS", 1.0)
     scripts = Scripts(chain([READY_THEN_SLEEP], repeat(script)))
 
     def given_up(logs: list[Any]) -> bool:
