@@ -14,6 +14,7 @@ from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
 from sublet.mail.store import mails
+from sublet.organizations.organization import create_organization
 from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_in.identify import identify_by_code
@@ -175,7 +176,9 @@ def test_deleting_the_user_erases_codes_and_mails_too(registry: Registry) -> Non
 
 
 def test_an_invitation_joins_an_organization(registry: Registry) -> None:
-    registry.write(invite, OPERATOR, EMAIL, "Eve", URL, organization=str(registry.organizations["ann"]))
+    number = str(registry.organizations["ann"])
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL, organization=number)
+    registry.write(create_organization, registry.actor("ben"), number, created_max=1)
     registry.advance(days=6)
     done = confirm(registry, code_in(texts(registry)[0]))
     assert done is not None

@@ -32,7 +32,9 @@ def slug_of(name: str) -> str:
 
 
 def find_organization(tx: Tx, identifier: str) -> Organization:
-    """Return the organization with this name (in any case), slug or id.
+    """Return the organization with this id, name (in any case) or slug.
+
+    The organization with the id wins, so that users can't take its id away by naming theirs like it.
 
     Raises:
         NotFound: no organization matches.
@@ -83,12 +85,9 @@ def add_organization(
 
 def _candidates(tx: Tx, identifier: str) -> list[Organization]:
     text = identifier.strip()
-    found = {each.id: each for each in store.find_organizations_by_name(tx, text)}
     organization_id = parse_id(text)
     by_id = store.find_organization(tx, organization_id) if organization_id is not None else None
-    if by_id is not None:
-        found[by_id.id] = by_id
-    return list(found.values())
+    return [by_id] if by_id is not None else store.find_organizations_by_name(tx, text)
 
 
 def _only(found: list[Organization], identifier: str) -> Organization:
