@@ -211,6 +211,21 @@ def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears
     assert confirm(registry, code_in(texts(registry)[-1])) is not None
 
 
+def test_a_code_that_reaches_the_limit_of_a_day_twice_is_mailed_twice(registry: Registry) -> None:
+    wish(registry)
+    code = code_in(texts(registry)[-1])
+    confirm(registry, wrong(code))
+    registry.advance(hours=23, minutes=56)
+    for tries in (5, 5, 5, 4):
+        wish(registry)
+        code = code_in(texts(registry)[-1])
+        for _ in range(tries):
+            assert confirm(registry, wrong(code)) is None
+        registry.advance(minutes=1, seconds=1)
+    assert confirm(registry, wrong(code)) is None, "the attempt of a day ago doesn't count any more"
+    assert len([each for each in texts(registry) if "many wrong codes" in each]) == 2
+
+
 def test_five_wrong_codes_void_the_code_and_not_the_link(registry: Registry) -> None:
     registry.write(sign_up, SignUp(EMAIL, "URGENT: https://evil.example"), URL)
     (text,) = texts(registry)

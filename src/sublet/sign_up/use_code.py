@@ -40,7 +40,9 @@ def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> Mailed
     if not matches_code(found, code):
         store.count_try(tx, found.id)
         if takes_only_links(tx, address, purposes):
-            enqueue_to(tx, address, render("wrong_codes"), reference=f"wrong_codes:{found.id}")
+            # One code can reach the limit again, when the attempts of a day ago don't count any more.
+            reference = f"wrong_codes:{found.id}:{found.tries + 1}"
+            enqueue_to(tx, address, render("wrong_codes"), reference=reference)
         return None
     return _use_if_valid(tx, found)
 
