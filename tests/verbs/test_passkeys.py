@@ -70,6 +70,7 @@ WRONG_ANSWERS: dict[str, Spoil] = {
     "another host": lambda each: setattr(each, "host", "example.net"),
     "the person wasn't verified": lambda each: setattr(each, "flags", PRESENT),
     "the person wasn't present": lambda each: setattr(each, "flags", 4),
+    "a credential id of 1024 bytes": lambda each: setattr(each, "id", bytes(1024)),
 }
 
 
