@@ -34,6 +34,7 @@ from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
+from sublet.sign_in.codes import request_code
 from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.structs import replace
 from sublet.subdomains.delete import delete
@@ -49,6 +50,16 @@ from support.registry import OPERATOR, Registry
 from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
+OLD = "old@example.org"
+ADDRESSED = (
+    "mailed_codes",
+    "mails",
+    "messages",
+    "name_transfers",
+    "operator_notices",
+    "organizations",
+    "tickets",
+)
 
 
 @pytest.fixture
@@ -328,3 +339,23 @@ def test_each_declared_text_is_erased(lived: Registry) -> None:
     for text_of_hers in ("zerlina", "z@example.org", "198.51.100.7"):
         assert text_of_hers not in repr(lived.dump()).lower()
     assert lived.doctor() == []
+
+
+def test_a_name_or_former_address_that_another_user_has_as_address_erases_nothing_of_theirs(
+    registry: Registry,
+) -> None:
+    registry.add_user("old")
+    registry.write(edit_user, OPERATOR, OLD, UserEdit(email=EMAIL))
+    registry.write(add_user, OPERATOR, OLD, "Carl", "Coop")
+    registry.users["carl"] = registry.read(find_user, OLD).id
+    organization = registry.write(create_organization, registry.actor("ann"), "Club", created_max=1)
+    registry.write(invite_member, registry.actor("ann"), str(organization.id), OLD, "viewer", URL)
+    registry.register(SHOP, "ann")
+    registry.write(push, registry.actor("ann"), SHOP, OLD, URL)
+    registry.write(open_ticket, registry.actor("carl"), TicketRequest(subject="Hello", message="It is me."))
+    registry.write(request_code, OLD, "", URL)
+    registry.write(edit_user, OPERATOR, EMAIL, UserEdit(name="Coop", organization="Coop"))
+    registry.write(edit_user, OPERATOR, EMAIL, UserEdit(name=OLD))
+    before = {name: registry.dump()[name] for name in ADDRESSED}
+    remove(registry)
+    assert {name: registry.dump()[name] for name in ADDRESSED} == before

@@ -193,15 +193,16 @@ def _erase(
     """
     own = account_store.find_organization(tx, user.organization_id)
     assert own is not None  # noqa: S101 - the foreign key ensures it
+    addresses = store.list_own_addresses(tx, user.id)
     erased = {each.id for each in emptied}
-    if own.name.lower() in identities:
+    if own.name.lower() in addresses:
         erased.add(own.id)
-    store.erase_texts(tx, user.id, identities)
-    store.erase_append_only(tx, user.id, erased, identities)
+    store.erase_texts(tx, user.id, identities, addresses)
+    store.erase_append_only(tx, user.id, erased, addresses)
     for organization in emptied:
         if (account := find_account(tx, organization.id)) is not None:
-            store.erase_texts(tx, account.id, ())
-            store.erase_append_only(tx, account.id, (), ())
+            store.erase_texts(tx, account.id)
+            store.erase_append_only(tx, account.id)
     for organization_id in erased:
         store.erase_organization(
             tx, organization_id, has_members=organization_id not in {each.id for each in emptied}
