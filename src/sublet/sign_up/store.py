@@ -28,7 +28,7 @@ from sublet.dates import CLOCKS_APART
 from sublet.db import Pages, Query, Tx, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older
-from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode, ReceivedInvitation
+from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, NewCode, ReceivedInvitation
 
 mailed_codes = Table(
     "mailed_codes",
@@ -134,9 +134,33 @@ def delete_expired(tx: Tx) -> None:
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
 
-def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
-    """Add a code, and return its id."""
-    row = {"code_digest": new.code_digest, "link_digest": new.link_digest, "tries": 0, "created_at": tx.now}
+def insert_code(
+    tx: Tx,
+    new: NewCode,
+    purpose: str,
+    email: str,
+    *,
+    name: str = "",
+    network: str = "",
+    is_proven: bool = True,
+    **values: object,
+) -> int:
+    """Add a code that is valid from now on, and return its id.
+
+    `is_proven` is false for a sign-up without a solved challenge.
+    """
+    row = {
+        "purpose": purpose,
+        "email": email,
+        "name": name,
+        "network": network,
+        "is_proven": is_proven,
+        "code_digest": new.code_digest,
+        "link_digest": new.link_digest,
+        "tries": 0,
+        "created_at": tx.now,
+        "expires_at": tx.now + VALID_FOR[purpose],
+    }
     added = insert(mailed_codes).values(**row, **values).returning(mailed_codes.c.id)
     return int(tx.connection.execute(added).scalar_one())
 
