@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.sessions import require_recent_sign_in
 from sublet.accounts.users import suspend_user
 from sublet.audit import Actor
 from sublet.errors import (

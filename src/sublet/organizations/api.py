@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from sublet.accounts import membership_store
 from sublet.accounts.api import USER_EXAMPLE, UserShape
-from sublet.accounts.model import Membership
-from sublet.accounts.roles import ROLES
+from sublet.accounts.model import ROLES, Membership
 from sublet.accounts.tokens.api import TokenDetailShape, token_shape
 from sublet.audit import Actor
 from sublet.credits.model import Outcome

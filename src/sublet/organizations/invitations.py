@@ -9,8 +9,8 @@ from sublet.accounts import membership_store
 from sublet.accounts.fields import check_email
 from sublet.accounts.find import find_member, refuse_ended_session, refuse_suspended
 from sublet.accounts.membership_store import find_membership
-from sublet.accounts.memberships import join, lock_members
 from sublet.accounts.model import Member, Membership, Organization, User
+from sublet.accounts.organizations import join, lock_members
 from sublet.accounts.store import find_organization, find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, digest
 from sublet.accounts.users import add_user

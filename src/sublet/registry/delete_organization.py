@@ -4,8 +4,8 @@
 
 from sublet import audit
 from sublet.accounts.membership_store import count_members, find_account, list_members
-from sublet.accounts.memberships import leave
 from sublet.accounts.model import Membership, Organization, User
+from sublet.accounts.organizations import leave
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.entries import next_reference, post_entry

@@ -11,8 +11,8 @@ from sublet.accounts import store as account_store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import find_user, lock_acting_user, lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships, list_owners
-from sublet.accounts.memberships import lock_with_organizations, remove_member_if_any
 from sublet.accounts.model import Membership, Organization, User
+from sublet.accounts.organizations import lock_with_organizations, remove_member_if_any
 from sublet.accounts.tokens.issue import revoke_token
 from sublet.audit import Actor
 from sublet.counted import counted

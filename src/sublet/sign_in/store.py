@@ -9,9 +9,8 @@ from msgspec.structs import asdict
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.model import Session
+from sublet.accounts.model import Recovery, Session
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.accounts.sessions import Recovery
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import older, violates

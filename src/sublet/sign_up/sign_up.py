@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
-from sublet.accounts.organizations import find_organization
+from sublet.accounts.organizations import find_organization, refuse_shared
 from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, issue_token
 from sublet.accounts.users import add_user

@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.accounts.roles import OWNER
+from sublet.accounts.model import OWNER
 from sublet.accounts.store import memberships, organizations, users
 from sublet.dates import CLOCKS_APART
 from sublet.db import Pages, Query, Tx, insert_into
