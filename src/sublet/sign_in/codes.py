@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email
-from sublet.accounts.find import lock_user
+from sublet.accounts.find import lock_user, refuse_account
 from sublet.accounts.model import User
 from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
@@ -85,10 +85,12 @@ def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) ->
 
     The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
 
-    Raises:
+    Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
+        Conflict: the user is the account of an organization.
     """
     user = lock_user(tx, identifier)
+    refuse_account(user)
     new = new_code()
     expires_at = tx.now + VALID_FOR[OPERATOR_LINK]
     store.insert_code(tx, new, OPERATOR_LINK, user.email, name=user.name, user_id=user.id)
