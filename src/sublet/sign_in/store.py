@@ -68,6 +68,12 @@ def list_sessions(tx: Tx, user_id: int, after: Position | None = None) -> Iterat
         yield Session(*row)
 
 
+def has_session_from(tx: Tx, user_id: int, network: str) -> bool:
+    """True if a user has a session, which may be idle or expired, that was signed in from a network."""
+    of = (sessions.c.user_id == user_id) & (sessions.c.network == network)
+    return tx.connection.execute(select(sessions.c.id).where(of).limit(1)).first() is not None
+
+
 def delete_session(tx: Tx, session_id: int) -> None:
     """Delete a session, which ends it."""
     tx.connection.execute(delete(sessions).where(sessions.c.id == session_id))
