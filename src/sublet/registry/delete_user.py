@@ -13,7 +13,7 @@ from sublet.accounts.find import find_user, lock_acting_user, lock_user, refuse_
 from sublet.accounts.membership_store import count_members, find_account, list_memberships, list_owners
 from sublet.accounts.model import Membership, Organization, User
 from sublet.accounts.organizations import lock_with_organizations, remove_member_if_any
-from sublet.accounts.tokens.issue import revoke_token
+from sublet.accounts.tokens.issue import revoke
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.entries import next_reference, post_entry
@@ -38,6 +38,7 @@ from sublet.tickets.store import list_own
 
 NAMES_SHOWN_MAX = 10
 _FORFEITED = "Adjustment: forfeited, because the account was deleted"
+_TICKETS_MAX = 1_000_000
 
 
 class DeletedUser(Struct, frozen=True):
@@ -96,26 +97,35 @@ def delete_user(
         )
     for membership in list_memberships(tx, user.id):
         _leave(tx, actor, membership)
-    if balance:  # before the names, because balances are locked before names
-        reference = next_reference(tx, user, "adjustment")
-        post_entry(
-            tx,
-            actor,
-            user,
-            "credits.adjust",
-            NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
-        )
+    forfeit_credits(tx, actor, user, balance, _FORFEITED)
     _trash_names(tx, actor, held)
     end_transfers_to(tx, actor, user, [user.email])
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
-            revoke_token(tx, actor, token.id)
-    for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
-        close_without_mail(tx, actor, ticket)
+            revoke(tx, actor, token)
+    close_tickets(tx, actor, user.id)
     organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
     )
+
+
+def forfeit_credits(tx: Tx, actor: Actor, holder: User, balance: int, description: str) -> None:
+    """Deduct the whole balance of a holder who is being deleted.
+
+    Call it before names are locked, because balances are locked before names.
+    """
+    if balance:
+        reference = next_reference(tx, holder, "adjustment")
+        entry = NewEntry(holder.id, "adjustment", -balance, reference, description)
+        post_entry(tx, actor, holder, "credits.adjust", entry)
+
+
+def close_tickets(tx: Tx, actor: Actor, holder_id: int) -> None:
+    """Close the open tickets of a holder who is being deleted."""
+    of_holder = Actor("user", user_id=holder_id)
+    for ticket in list_own(tx, of_holder, TicketFilter(archived=False), _TICKETS_MAX, None):
+        close_without_mail(tx, actor, ticket)
 
 
 def _leave(tx: Tx, actor: Actor, membership: Membership) -> None:
