@@ -21,8 +21,6 @@ from sublet.errors import (
     SignInRequired,
     ValidationFailed,
 )
-from sublet.registry.delete_user import delete_user
-from sublet.registry.erasure_store import find_mentions
 from sublet.sign_in.identify import identify_by_passkey
 from sublet.sign_in.model import Browser
 from sublet.sign_in.passkeys import (
@@ -270,11 +268,3 @@ def test_a_new_network_is_mailed(registry: Registry) -> None:
     assert "from a new network" in texts_to(registry, ANN)[-1]
     sign_in_with(registry, own, home)
     assert len(texts_to(registry, ANN)) == before + 1
-
-
-def test_a_deleted_user_has_no_passkeys(registry: Registry) -> None:
-    own = new_passkey(registry, sign_in(registry, "ben"))
-    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
-    assert sign_in_with(registry, own) is None
-    assert registry.read(find_mentions, ["ben@example.org", "phone"]) == {}
-    assert registry.doctor() == []
