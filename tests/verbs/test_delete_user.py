@@ -25,7 +25,7 @@ from sublet.credits.entries import (
 )
 from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
-from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
+from sublet.errors import Conflict, NotFound, TicketClosed, TokenRevoked, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
@@ -47,6 +47,7 @@ from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import staff_open, staff_reply
 from support.registry import OPERATOR, Registry
+from support.shared_names import share, working_for
 from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
@@ -196,8 +197,18 @@ def test_texts_of_an_organization_without_other_members_are_erased(known: Regist
         staff_reply, replace(OPERATOR, reason="the plan"), str(ticket.id), "Your plan is nice.", "Staff"
     )
     remove(known)
+    known.refused(TicketClosed, staff_reply, OPERATOR, str(ticket.id), "Hello?", "Staff")
     assert "plan" not in repr(known.dump()).lower()
     assert known.doctor() == []
+
+
+def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    asked = TicketRequest(subject="Help", message="Please.")
+    ticket = registry.write(open_ticket, working_for(registry, organization_id, "ben"), asked)
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    registry.write(staff_reply, OPERATOR, str(ticket.id), "Done.", "Staff")
+    assert registry.mails()[0].recipient == "ann@example.org"
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:

@@ -211,6 +211,7 @@ def _erase(
     store.erase_append_only(tx, user.id, erased, addresses)
     for organization in emptied:
         if (account := find_account(tx, organization.id)) is not None:
+            close_tickets(tx, actor, account.id)
             store.erase_texts(tx, account.id)
             store.erase_append_only(tx, account.id)
     for organization_id in erased:
