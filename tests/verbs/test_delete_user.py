@@ -202,6 +202,12 @@ def test_texts_of_an_organization_without_other_members_are_erased(known: Regist
     assert known.doctor() == []
 
 
+def test_a_former_own_organization_that_is_named_after_the_address_is_erased(registry: Registry) -> None:
+    registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(organization="Acme"))
+    done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert registry.read(find_mentions, done.identities) == {}
+
+
 def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Registry) -> None:
     organization_id = share(registry, ben="member")
     asked = TicketRequest(subject="Help", message="Please.")

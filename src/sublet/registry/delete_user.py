@@ -197,16 +197,13 @@ def _erase(
     *,
     forfeited_credits: int,
 ) -> bool:
-    """Erase the personal data of a user, and the emptied organizations.
+    """Erase the personal data of a user, the emptied organizations, and those named after the user's address.
 
     Return True if the user's own organization was erased.
     """
-    own = account_store.find_organization(tx, user.organization_id)
-    assert own is not None  # noqa: S101 - the foreign key ensures it
     addresses = store.list_own_addresses(tx, user.id)
-    erased = {each.id for each in emptied}
-    if own.name.lower() in addresses:
-        erased.add(own.id)
+    emptied_ids = {each.id for each in emptied}
+    erased = emptied_ids | set(store.list_named_after(tx, addresses))
     store.erase_texts(tx, user.id, identities, addresses)
     store.erase_append_only(tx, user.id, erased, addresses)
     for organization in emptied:
@@ -215,15 +212,12 @@ def _erase(
             store.erase_texts(tx, account.id)
             store.erase_append_only(tx, account.id)
     for organization_id in erased:
-        store.erase_organization(
-            tx, organization_id, has_members=organization_id not in {each.id for each in emptied}
-        )
-    erases_organization = own.id in erased
+        store.erase_organization(tx, organization_id, has_members=organization_id not in emptied_ids)
     values = {"email": f"deleted user {user.id}", "name": "Deleted user", "reminders": False}
     account_store.update_user(tx, user.id, **values, suspended_reason=None, deleted_at=tx.now)
     after = {**values, "deleted_at": tx.now.isoformat(), "forfeited_credits": forfeited_credits}
     audit.record(tx, actor, "user.delete", user.id, after=after)
-    return erases_organization
+    return user.organization_id in erased
 
 
 def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:

@@ -73,6 +73,14 @@ def list_own_addresses(tx: Tx, user_id: int) -> set[str]:
     return {each for each in found if normalise_email(each) not in of_others}
 
 
+def list_named_after(tx: Tx, addresses: Collection[str]) -> list[int]:
+    """Return the ids of the organizations that were added with their user, and are named after one of these
+    addresses.
+    """
+    of = func.lower(organizations.c.name).in_(addresses) & organizations.c.created_by_user_id.is_(None)
+    return list(tx.connection.execute(select(organizations.c.id).where(of)).scalars())
+
+
 def _list_members(tx: Tx, user_id: int, *names: str) -> set[str]:
     """Return the present and former values of these columns of a user."""
     row = tx.connection.execute(select(*(users.c[name] for name in names)).where(users.c.id == user_id)).one()
