@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
+from sublet.dates import CLOCKS_APART
 from sublet.ids import Position
 
 metadata = MetaData(
@@ -137,6 +138,14 @@ def older(at: Column[Any], row_id: Column[Any], position: Position) -> ColumnEle
     An index on both columns serves it as one range.
     """
     return tuple_(at, row_id) < (position.at, position.id)
+
+
+def recent(at: Column[Any], since: datetime, now: datetime) -> ColumnElement[bool]:
+    """Return the condition that a row was stored since an instant.
+
+    Rows in the future, from before the clock was set back, are left out: a limit would count them until then.
+    """
+    return (at > since) & (at <= now + CLOCKS_APART)
 
 
 def _in_utc(value: datetime | None) -> datetime | None:

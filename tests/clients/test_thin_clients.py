@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import supply_chain
 
-from sublet.accounts.roles import ROLES
+from sublet.accounts.model import ROLES
 from sublet.platform_domains.model import MODES
 from sublet.restrictions import SCOPES
 from sublet_client import spelling

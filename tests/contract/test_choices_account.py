@@ -1,5 +1,5 @@
-"""Decisions, "Activity" and "A user that is deleted": what happened in an account, its export and its
-deletion, over HTTP.
+"""Decisions, "Activity" and "A user that is deleted": reminders, what happened in an account, its export and
+its deletion, over HTTP.
 """
 
 import json
@@ -35,6 +35,21 @@ def activity(shop: RunningService, who: Registrant, query: str = "") -> list[dic
     answer = shop.call(who, "GET", f"/activity{query}")
     assert answer.status_code == 200, answer.text
     return list(answer.json()["activity"])
+
+
+def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> None:
+    user = new_user(shop)
+    before = shop.call(user, "GET", "/me").json()
+    assert before["user"]["reminders"] is True
+    for enabled in (False, False, True):
+        answer = shop.call(user, "PUT", "/me/reminders", {"enabled": enabled})
+        expected = {**before, "user": {**before["user"], "reminders": enabled}}
+        assert (answer.status_code, answer.json()) == (200, expected)
+        assert shop.call(user, "GET", "/me").json() == expected
+        assert shop.operator("user", "show", user.email)["reminders"] is enabled
+    edited = shop.operator("user", "edit", user.email, "--no-reminders")
+    assert edited["reminders"] is False
+    assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is False
 
 
 def test_requests_of_the_user_are_shown_with_token_and_address(shop: RunningService, ada: Registrant) -> None:

@@ -54,8 +54,7 @@ def invite(
 
 
 def accept(service: RunningService, code: str, **body: str) -> Any:
-    origin = service.base_url.removesuffix("/api/v1")
-    return service.client.post(f"{origin}/auth/invitations/{code}/accept", json=body)
+    return service.post(f"/auth/invitations/{code}/accept", body)
 
 
 def refused(answer: httpx.Response) -> tuple[int, str]:

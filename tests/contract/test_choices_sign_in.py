@@ -23,7 +23,7 @@ from sublet.sign_up.store import mailed_codes
 from support.answer_times import compare_times
 from support.authenticator import Authenticator
 from support.browsers import Browser
-from support.console_client import newest_mail
+from support.console_client import newest_code, newest_mail
 from support.registry import OPERATOR
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
@@ -55,19 +55,6 @@ def ada(service: RunningService, request: pytest.FixtureRequest) -> str:
     return service.add_user(f"{request.node.name[:50]}@example.org").email
 
 
-def origin(service: RunningService) -> str:
-    return service.base_url.removesuffix("/api/v1")
-
-
-def post(service: RunningService, path: str, body: Any, **headers: str) -> httpx.Response:
-    sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    return service.client.post(origin(service) + path, json=body, headers=sent)
-
-
-def newest_code(service: RunningService, email: str) -> str:
-    return str(re.findall(r"your code is (\d{6})", newest_mail(service, email))[0])
-
-
 def count(service: RunningService, table: Any) -> int:
     query = select(func.count()).select_from(table)
     return service.read(lambda tx: int(tx.connection.execute(query).scalar_one()))
@@ -90,9 +77,9 @@ def cookie_of(answer: httpx.Response) -> str:
 
 def sign_in(service: RunningService, email: str, **headers: str) -> Browser:
     service.clock.advance(minutes=1)
-    assert post(service, "/auth/sessions", {"email": email}).status_code == 202
+    assert service.post("/auth/sessions", {"email": email}).status_code == 202
     body = {"email": email, "code": newest_code(service, email)}
-    done = post(service, "/auth/sessions/confirm", body, **headers)
+    done = service.post("/auth/sessions/confirm", body, **headers)
     assert done.status_code == 201, done.text
     return Browser(service, cookie_of(done))
 
@@ -127,8 +114,8 @@ def test_a_change_from_another_origin_is_refused(service: RunningService, ada: s
         {"origin": ""},
         {"origin": "null"},
         {"origin": "https://evil.example"},
-        {"origin": origin(service) + "0"},
-        {"origin": origin(service), "sec_fetch_site": "same-site"},
+        {"origin": service.origin + "0"},
+        {"origin": service.origin, "sec_fetch_site": "same-site"},
         {"origin": "", "sec_fetch_site": "cross-site"},
         {"origin": "", "sec_fetch_site": "none"},
     ):
@@ -140,13 +127,13 @@ def test_a_change_from_another_origin_is_refused(service: RunningService, ada: s
 
 
 def test_a_sign_in_from_another_site_is_refused(service: RunningService, ada: str) -> None:
-    post(service, "/auth/sessions", {"email": ada})
+    service.post("/auth/sessions", {"email": ada})
     body = {"email": ada, "code": newest_code(service, ada)}
     for path in ("/auth/sessions/confirm", "/auth/passkeys/confirm"):
         sent: Any = body if "sessions" in path else {"credential": {}}
-        refused = post(service, path, sent, origin="https://evil.example")
+        refused = service.post(path, sent, origin="https://evil.example")
         assert refusal(refused) == (403, "origin_refused")
-    assert post(service, "/auth/sessions/confirm", body, origin=origin(service)).status_code == 201
+    assert service.post("/auth/sessions/confirm", body, origin=service.origin).status_code == 201
 
 
 def test_the_authorization_header_precedes_the_cookie(service: RunningService, ada: str) -> None:
@@ -197,11 +184,11 @@ def test_signing_in_again_rotates_the_secret(service: RunningService, ada: str) 
 
 def test_many_uses_of_a_code_give_one_session(fresh: RunningService) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = list(pool.map(lambda _: post(fresh, "/auth/sessions", {"email": ADA}), range(40)))
+        asked = list(pool.map(lambda _: fresh.post("/auth/sessions", {"email": ADA}), range(40)))
         assert {each.status_code for each in asked} == {202}
         assert count(fresh, mailed_codes) == count(fresh, mails) == 1
         body = {"email": ADA, "code": newest_code(fresh, ADA)}
-        done = list(pool.map(lambda _: post(fresh, "/auth/sessions/confirm", body), range(40)))
+        done = list(pool.map(lambda _: fresh.post("/auth/sessions/confirm", body), range(40)))
     assert [each.status_code for each in done].count(201) == 1
     assert {each.status_code for each in done} == {201, 422}
     assert count(fresh, sessions) == 1
@@ -215,7 +202,7 @@ def test_answers_and_times_do_not_reveal_whether_an_address_has_an_account(servi
     for path, body in bodies.items():
 
         def ask(kind: str, number: int, path: str = path, body: dict[str, str] = body) -> httpx.Response:
-            return post(service, path, {"email": f"{kind}{number}@example.org", **body})
+            return service.post(path, {"email": f"{kind}{number}@example.org", **body})
 
         seen = {
             (
@@ -237,11 +224,12 @@ def test_wrong_codes_passkeys_and_sessions_count_as_failed_attempts(tmp_path: Pa
     bad: list[tuple[str, Any]] = [
         ("/auth/sessions/confirm", {"email": ADA, "code": "000000"}),
         ("/auth/passkeys/confirm", {"credential": {}}),
+        ("/auth/signup/confirm", {"email": ADA, "code": "000000"}),
     ]
     with running_service(
         registry_address(tmp_path), rate_limits=True, rate_limit_failed_auth_per_minute=3
     ) as service:
-        statuses = [post(service, *bad[number % 2]).status_code for number in range(4)]
+        statuses = [service.post(*bad[number % 3]).status_code for number in range(4)]
         assert statuses == [422, 422, 422, 429]
         assert Browser(service, "x").call("GET", "/me").status_code == 429
 
@@ -258,7 +246,7 @@ def test_a_session_has_its_own_rate_limits(tmp_path: Path) -> None:
 
 def test_passkeys_over_http(service: RunningService, ada: str) -> None:
     browser = sign_in(service, ada)
-    authenticator = Authenticator(origin(service))
+    authenticator = Authenticator(service.origin)
     asked = browser.call("POST", "/passkeys/challenge", {})
     credential = authenticator.create(asked.json()["public_key"])
     body = {"name": "phone", "credential": credential}
@@ -266,8 +254,8 @@ def test_passkeys_over_http(service: RunningService, ada: str) -> None:
     assert [each.status_code for each in added] == [201, 201]
     assert added[0].json() == added[1].json()
     passkey_id = added[0].json()["passkey"]["id"]
-    wanted = post(service, "/auth/passkeys/challenge", {}).json()["public_key"]
-    done = post(service, "/auth/passkeys/confirm", {"credential": authenticator.get(wanted)})
+    wanted = service.post("/auth/passkeys/challenge", {}).json()["public_key"]
+    done = service.post("/auth/passkeys/confirm", {"credential": authenticator.get(wanted)})
     assert (done.status_code, done.json()["session"]["how"]) == (201, "passkey")
     by_passkey, by_mail = Browser(service, cookie_of(done)), sign_in(service, ada)
     refused = by_mail.call("DELETE", f"/passkeys/{passkey_id}")
@@ -292,7 +280,7 @@ def test_the_setting_public_url_determines_the_accepted_origin(tmp_path: Path) -
         assert refusal(refused) == (403, "origin_refused")
         assert "https://names.example.net" in refused.json()["message"]
         assert browser.call("PATCH", "/me", wish, origin="https://names.example.net").status_code == 200
-        options = post(service, "/auth/passkeys/challenge", {}).json()["public_key"]
+        options = service.post("/auth/passkeys/challenge", {}).json()["public_key"]
         assert options["rpId"] == "names.example.net"
 
 
@@ -303,7 +291,7 @@ def test_the_activity_shows_the_address_of_a_sign_in(tmp_path: Path) -> None:
         again = sign_in(service, ADA, x_forwarded_for="2001:db8::7%eth0", cookie=f"{COOKIE}={browser.secret}")
         link = re.findall(r"/signin/confirm\?token=(\S+)", _ask_code(service, ADA))[0]
         page = service.client.post(
-            f"{origin(service)}/signin/confirm",
+            f"{service.origin}/signin/confirm",
             data={"token": link},
             headers={"x-forwarded-for": "198.51.100.9"},
         )
@@ -314,9 +302,9 @@ def test_the_activity_shows_the_address_of_a_sign_in(tmp_path: Path) -> None:
 
 def test_the_activity_shows_the_address_of_a_sign_up(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), trusted_proxies="127.0.0.1", signup="open") as service:
-        post(service, "/auth/signup", {"email": ADA, "name": "Ada"})
+        service.post("/auth/signup", {"email": ADA, "name": "Ada"})
         link = re.findall(r"/signup/confirm\?token=(\S+)", newest_mail(service, ADA))[0]
-        post(service, "/auth/signup/confirm", {"token": link}, x_forwarded_for="198.51.100.7")
+        service.post("/auth/signup/confirm", {"token": link}, x_forwarded_for="198.51.100.7")
         browser = sign_in(service, ADA)
         found = browser.call("GET", "/activity").json()["activity"]
         assert {(each["action"], each["address"]) for each in found if each["by"] == "system"} == {
@@ -330,5 +318,5 @@ def test_the_activity_shows_the_address_of_a_sign_up(tmp_path: Path) -> None:
 
 def _ask_code(service: RunningService, email: str) -> str:
     service.clock.advance(minutes=1)
-    assert post(service, "/auth/sessions", {"email": email}).status_code == 202
+    assert service.post("/auth/sessions", {"email": email}).status_code == 202
     return newest_mail(service, email)

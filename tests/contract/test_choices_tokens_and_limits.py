@@ -39,12 +39,11 @@ def test_a_scope_allows_its_endpoints_only(shop: RunningService, scope: str) -> 
             assert answer.json()["details"] == {"required_scope": endpoint.scope}
 
 
-@pytest.mark.parametrize("scope", ["tickets:read"])
-def test_me_needs_no_scope_and_shows_the_token(shop: RunningService, scope: str) -> None:
+def test_me_needs_no_scope_and_shows_the_token(shop: RunningService) -> None:
     """Spec, part 5, rule 2: "GET /me needs nothing else" than the token; decisions, "Tokens": what it shows
     of it.
     """
-    user = new_user(shop)
+    user, scope = new_user(shop), "tickets:read"
     issued = shop.operator(
         *("token", "issue", user.email, "--name", "narrow", "--scope", scope, "--expires-in-days", "3000")
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sublet.accounts.roles import ROLES, SCOPES_OF
+from sublet.accounts.model import ROLES, SCOPES_OF
 from sublet.operations.operation import Operation
 from sublet.surfaces import API_OPERATIONS
 from support.browsers import Browser, signed_in

@@ -29,7 +29,7 @@ class Browser:
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         """Send a request like a page of the service. A header that is empty is left out."""
-        more = {} if method == "GET" else {"origin": self.service.base_url.removesuffix("/api/v1")}
+        more = {} if method == "GET" else {"origin": self.service.origin}
         sent = {"cookie": f"a=b; {COOKIE}={self.secret}"} | more | headers
         sent = {name: value for name, value in sent.items() if value}
         return self.service.call(None, method, path, body, **sent)

@@ -1,5 +1,6 @@
 """A minimal browser without JavaScript. It keeps cookies, and reads and sends the forms of a page."""
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from http.cookies import SimpleCookie
@@ -122,7 +123,7 @@ class ConsoleClient:
     origin: str = ""
 
     def __post_init__(self) -> None:
-        self.origin = self.service.base_url.removesuffix("/api/v1")
+        self.origin = self.service.origin
 
     def get(self, path: str, **headers: str) -> Shown:
         """Load a page, and follow its redirects."""
@@ -188,3 +189,8 @@ def newest_mail(service: RunningService, email: str) -> str:
     """Return the text of the newest mail to an address."""
     query = select(mails.c.text).where(mails.c.recipient == email).order_by(mails.c.id.desc()).limit(1)
     return service.read(lambda tx: str(tx.connection.execute(query).scalar_one()))
+
+
+def newest_code(service: RunningService, email: str) -> str:
+    """Return the code in the newest mail to an address."""
+    return str(re.findall(r"your code is (\d{6})", newest_mail(service, email), re.IGNORECASE)[0])

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sublet.accounts.users import add_user
-from sublet.audit import Actor
+from sublet.audit import Actor, audit_events
 from sublet.credits.coupons import CouponTerms, add_coupon
 from sublet.credits.entries import grant_credits
 from sublet.credits.model import Outcome, Payable
@@ -25,6 +25,8 @@ from sublet.dns.types import Record
 from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.errors import Refusal
+from sublet.mail.model import Mail
+from sublet.mail.store import list_mails
 from sublet.migrations import upgrade
 from sublet.operations.idempotency_store import idempotency_keys  # noqa: F401 - the dump has every table
 from sublet.platform_domains.offers import offer_mode
@@ -76,6 +78,16 @@ class Registry:
         """Run a verb in a writing transaction. Raises its refusal."""
         result: R = self.run(self.db.write(fn, *args, **kwargs))
         return result
+
+    def mails(self, *, waiting: bool = False, user_id: int | None = None, limit: int = 100) -> list[Mail]:
+        """Return the mails, the newest first."""
+        return self.read(list_mails, waiting=waiting, user_id=user_id, limit=limit)
+
+    def changes(self, action: str) -> list[tuple[Any, Any]]:
+        """Return `before` and `after` of the audit events with this action, the oldest first."""
+        events = audit_events.c
+        query = select(events.before, events.after).where(events.action == action).order_by(events.id)
+        return self.read(lambda tx: [(before, after) for before, after in tx.connection.execute(query)])
 
     def advance(self, **by: float) -> None:
         """Advance the clock: `days=30`, `hours=1` …"""

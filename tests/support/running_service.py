@@ -110,6 +110,11 @@ class RunningService:
     environment: dict[str, str] = field(default_factory=dict)
     """The environment of the operator's commands, without the database's address."""
 
+    @property
+    def origin(self) -> str:
+        """The URL without the path of the API."""
+        return self.base_url.removesuffix("/api/v1")
+
     def operator(self, *words: str, expect: int | None = 0) -> Any:
         """Run an operator's command with --json, and return its value.
 
@@ -153,7 +158,7 @@ class RunningService:
 
     def metrics(self) -> dict[str, float]:
         """Return the service's metrics by name and labels."""
-        text = self.client.get(self.base_url.removesuffix("/api/v1") + "/metrics").text
+        text = self.client.get(self.origin + "/metrics").text
         return {
             found[1]: float(found[2]) for found in re.finditer(r"^(sublet_\S+) (\S+)$", text, re.MULTILINE)
         }
@@ -207,6 +212,14 @@ class RunningService:
         )
         assert answer.status_code < 400 or "`sublet " not in answer.text, answer.text
         return answer
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        """Send a JSON `body` without a token to a path outside of the API, such as /auth/sessions.
+
+        Names of headers have underscores.
+        """
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.client.post(self.origin + path, json=body, headers=sent)
 
     def register(self, who: Registrant | str, fqdn: str, **members: Any) -> dict[str, Any]:
         """Register a name, which must succeed, and return the answer."""

@@ -23,6 +23,7 @@ URL = "https://names.example.net"
 SITE = Site(URL, "names.example.net")
 LIFETIME = timedelta(days=14)
 ANY_BROWSER = Browser()
+_CODE = re.compile(r"your code is (\d{6})", re.IGNORECASE)
 
 
 def texts_to(registry: Registry, email: str) -> list[str]:
@@ -33,7 +34,9 @@ def texts_to(registry: Registry, email: str) -> list[str]:
 
 def newest_code(registry: Registry, email: str) -> str:
     """Return the code in the newest mail that has a code."""
-    found = [each for text in texts_to(registry, email) for each in re.findall(r"your code is (\d{6})", text)]
+    found = [
+        each for text in texts_to(registry, email) for each in re.findall(r"(?i)your code is (\d{6})", text)
+    ]
     return str(found[-1])
 
 

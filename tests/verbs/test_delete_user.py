@@ -25,7 +25,7 @@ from sublet.credits.entries import (
 )
 from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
-from sublet.errors import Conflict, NotFound, TokenRevoked, ValidationFailed
+from sublet.errors import Conflict, NotFound, TicketClosed, TokenRevoked, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
@@ -34,6 +34,7 @@ from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
+from sublet.sign_in.codes import request_code
 from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.structs import replace
 from sublet.subdomains.delete import delete
@@ -46,9 +47,20 @@ from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import staff_open, staff_reply
 from support.registry import OPERATOR, Registry
+from support.shared_names import share, working_for
 from support.signing_in import URL, new_passkey, session_actor, sign_in
 
 EMAIL, SHOP = "zerlina@example.org", "shop.example.test"
+OLD = "old@example.org"
+ADDRESSED = (
+    "mailed_codes",
+    "mails",
+    "messages",
+    "name_transfers",
+    "operator_notices",
+    "organizations",
+    "tickets",
+)
 
 
 @pytest.fixture
@@ -185,8 +197,24 @@ def test_texts_of_an_organization_without_other_members_are_erased(known: Regist
         staff_reply, replace(OPERATOR, reason="the plan"), str(ticket.id), "Your plan is nice.", "Staff"
     )
     remove(known)
+    known.refused(TicketClosed, staff_reply, OPERATOR, str(ticket.id), "Hello?", "Staff")
     assert "plan" not in repr(known.dump()).lower()
     assert known.doctor() == []
+
+
+def test_a_former_own_organization_that_is_named_after_the_address_is_erased(registry: Registry) -> None:
+    registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(organization="Acme"))
+    done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert registry.read(find_mentions, done.identities) == {}
+
+
+def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Registry) -> None:
+    organization_id = share(registry, ben="member")
+    asked = TicketRequest(subject="Help", message="Please.")
+    ticket = registry.write(open_ticket, working_for(registry, organization_id, "ben"), asked)
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    registry.write(staff_reply, OPERATOR, str(ticket.id), "Done.", "Staff")
+    assert registry.mails()[0].recipient == "ann@example.org"
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:
@@ -328,3 +356,23 @@ def test_each_declared_text_is_erased(lived: Registry) -> None:
     for text_of_hers in ("zerlina", "z@example.org", "198.51.100.7"):
         assert text_of_hers not in repr(lived.dump()).lower()
     assert lived.doctor() == []
+
+
+def test_a_name_or_former_address_that_another_user_has_as_address_erases_nothing_of_theirs(
+    registry: Registry,
+) -> None:
+    registry.add_user("old")
+    registry.write(edit_user, OPERATOR, OLD, UserEdit(email=EMAIL))
+    registry.write(add_user, OPERATOR, OLD, "Carl", "Coop")
+    registry.users["carl"] = registry.read(find_user, OLD).id
+    organization = registry.write(create_organization, registry.actor("ann"), "Club", created_max=1)
+    registry.write(invite_member, registry.actor("ann"), str(organization.id), OLD, "viewer", URL)
+    registry.register(SHOP, "ann")
+    registry.write(push, registry.actor("ann"), SHOP, OLD, URL)
+    registry.write(open_ticket, registry.actor("carl"), TicketRequest(subject="Hello", message="It is me."))
+    registry.write(request_code, OLD, "", URL)
+    registry.write(edit_user, OPERATOR, EMAIL, UserEdit(name="Coop", organization="Coop"))
+    registry.write(edit_user, OPERATOR, EMAIL, UserEdit(name=OLD))
+    before = {name: registry.dump()[name] for name in ADDRESSED}
+    remove(registry)
+    assert {name: registry.dump()[name] for name in ADDRESSED} == before

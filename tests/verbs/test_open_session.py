@@ -15,6 +15,7 @@ from sublet.accounts.users import UserEdit, edit_user
 from sublet.audit import ActivityFilter
 from sublet.doctor.running import check_sweep
 from sublet.errors import (
+    Conflict,
     NotFound,
     RateLimited,
     SessionInvalid,
@@ -29,6 +30,7 @@ from sublet.sign_in.sessions import end_all_sessions, end_other_sessions, end_se
 from sublet.sign_in.store import list_sessions
 from sublet.subdomains.activity import list_activity
 from support.registry import OPERATOR, Registry
+from support.shared_names import share
 from support.signing_in import (
     URL,
     again,
@@ -207,6 +209,7 @@ def test_the_operator_creates_a_link(registry: Registry) -> None:
     registry.advance(minutes=15)
     assert enter(registry, link_token=late.link.reveal().partition("?token=")[2]) is None
     registry.refused(NotFound, make_sign_in_link, OPERATOR, "eve@example.org", URL)
+    registry.refused(Conflict, make_sign_in_link, OPERATOR, f"organization:{share(registry)}", URL)
 
 
 def test_the_sweep_deletes_sessions_that_have_expired(registry: Registry) -> None:

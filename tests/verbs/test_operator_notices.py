@@ -5,7 +5,6 @@ databases.
 import pytest
 from sqlalchemy import select
 
-from sublet.mail import store
 from sublet.mail.letter import Message
 from sublet.mail.model import ATTEMPTS_BEFORE_NOTICE, GIVEN_UP_AFTER, Failure, Mail
 from sublet.mail.operator_notices import (
@@ -40,15 +39,7 @@ def mail_if_due(registry: Registry) -> Mail | None:
     if not registry.read(is_operator_mail_due):
         return None
     mail_id = registry.write(mail_notices, ADDRESS, "Names")
-    return None if mail_id is None else registry.read(store.find_by_reference, _reference(registry, mail_id))
-
-
-def _reference(registry: Registry, mail_id: int) -> str:
-    return next(each.reference for each in _mails(registry) if each.id == mail_id)
-
-
-def _mails(registry: Registry) -> list[Mail]:
-    return registry.read(store.list_mails, waiting=False, user_id=None, limit=100)
+    return None if mail_id is None else next(each for each in registry.mails() if each.id == mail_id)
 
 
 def _texts(registry: Registry) -> list[str]:
@@ -96,13 +87,13 @@ def test_a_flood_of_tickets_is_one_mail_in_which_problems_come_first(registry: R
     assert mail.text.startswith("The zone example.test has a problem.\n")
     assert "And 6 new tickets: `sublet ticket list`" in mail.text
     assert mail_if_due(registry) is None
-    assert len(_mails(registry)) == 2
+    assert len(registry.mails()) == 2
 
 
 def test_without_an_address_notices_are_deleted(registry: Registry) -> None:
     ask(registry)
     assert registry.write(mail_notices, "", "Names") is None
-    assert (_texts(registry), _mails(registry)) == ([], [])
+    assert (_texts(registry), registry.mails()) == ([], [])
     assert registry.read(is_operator_mail_due) is False
 
 
@@ -168,7 +159,7 @@ def test_deleting_a_user_erases_the_users_text_in_notices_and_mails(registry: Re
     ask(registry, "Canary two", name="ben")
     registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     assert mail is not None
-    assert {each.reference: each.text for each in _mails(registry)}[mail.reference] == ERASED
+    assert {each.reference: each.text for each in registry.mails()}[mail.reference] == ERASED
     assert "Canary" not in repr(registry.dump())
     registry.advance(seconds=EVERY.total_seconds())
     assert registry.read(is_operator_mail_due) is False

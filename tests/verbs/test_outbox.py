@@ -1,14 +1,11 @@
 """The outbox: claiming mails, recording outcomes, retrying; on both databases."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import find_user
-from sublet.audit import audit_events
 from sublet.db import Tx
 from sublet.doctor.running import check_mail
 from sublet.errors import Conflict, NotFound
@@ -42,26 +39,13 @@ def put(registry: Registry, reference: str = "test:1", name: str = "ann") -> int
 
 
 def mail(registry: Registry, mail_id: int) -> Mail:
-    mails = registry.read(store.list_mails, waiting=False, user_id=None, limit=100)
-    return next(each for each in mails if each.id == mail_id)
+    return next(each for each in registry.mails() if each.id == mail_id)
 
 
 def claimed(registry: Registry) -> Mail:
     found = registry.write(claim)
     assert found is not None
     return found
-
-
-def mails(registry: Registry, **filters: Any) -> list[Mail]:
-    return registry.read(store.list_mails, **{"waiting": False, "user_id": None, "limit": 100, **filters})
-
-
-def actions(registry: Registry) -> list[tuple[str, Any, Any]]:
-    def read(tx: Tx) -> list[tuple[str, Any, Any]]:
-        query = select(audit_events.c.action, audit_events.c.before, audit_events.c.after)
-        return [tuple(row) for row in tx.connection.execute(query.order_by(audit_events.c.id))]
-
-    return registry.read(read)
 
 
 def test_a_claimed_mail_can_t_be_claimed_until_the_claim_expires(registry: Registry) -> None:
@@ -111,9 +95,9 @@ def test_a_permanent_refusal_is_given_up_after_three_days_and_can_be_retried(reg
     found = mail(registry, mail_id)
     assert (found.state, found.given_up_at, found.error) == ("given up", registry.now, REFUSED.sentence)
     assert registry.write(claim) is None
-    assert mails(registry, waiting=True) == []
+    assert registry.mails(waiting=True) == []
     assert registry.write(retry, OPERATOR, mail_id).state == "waiting"
-    assert actions(registry)[-1] == ("mail.retry", {"attempts": 2, "given_up": True}, None)
+    assert registry.changes("mail.retry") == [({"attempts": 2, "given_up": True}, None)]
     assert registry.write(record_delivery, claimed(registry), None) == "sent"
     registry.refused(Conflict, retry, OPERATOR, mail_id)
     registry.refused(NotFound, retry, OPERATOR, mail_id + 1)
@@ -180,11 +164,11 @@ def test_waiting_mails_are_counted_and_listed(registry: Registry) -> None:
     second = put(registry, "b", "ben")
     outbox = registry.read(store.count_waiting)
     assert (outbox.waiting, outbox.oldest_at) == (2, START)
-    assert [each.id for each in mails(registry)] == [second, first]
-    assert [each.id for each in mails(registry, user_id=registry.users["ben"])] == [second]
-    assert [each.id for each in mails(registry, limit=1)] == [second]
+    assert [each.id for each in registry.mails()] == [second, first]
+    assert [each.id for each in registry.mails(user_id=registry.users["ben"])] == [second]
+    assert [each.id for each in registry.mails(limit=1)] == [second]
     registry.write(record_delivery, claimed(registry), None)
-    assert [each.id for each in mails(registry, waiting=True)] == [second]
+    assert [each.id for each in registry.mails(waiting=True)] == [second]
 
 
 def test_the_doctor_reports_mails_that_wait_for_more_than_a_day(registry: Registry) -> None:
@@ -224,7 +208,7 @@ def test_texts_are_erased_when_they_are_sent_or_old_and_later_the_envelope(regis
     registry.now += timedelta(seconds=1)
     assert registry.read(store.has_expired)
     registry.write(store.erase_expired)
-    assert [each.id for each in mails(registry)] == [waiting]
+    assert [each.id for each in registry.mails()] == [waiting]
     assert not registry.read(store.has_expired)
 
 

@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import select
 
-from sublet.accounts.tokens.issue import issue_token, new_token
+from sublet.accounts.tokens.issue import issue_token, new_token, revoke_token
 from sublet.accounts.tokens.tokens import create_token, rotate_token
 from sublet.db import Tx
 from sublet.mail.store import mails
@@ -63,6 +63,15 @@ def test_leaked_tokens_and_their_descendants_are_revoked_and_their_users_mailed(
         assert report(registry, text) == LeakReport(0, ())
     assert registry.dump() == before
     assert registry.doctor() == []
+
+
+def test_the_tokens_of_a_leaked_token_that_is_revoked_already_are_revoked_too(registry: Registry) -> None:
+    laptop = registry.write(issue_token, OPERATOR, "ann@example.org", "laptop")
+    child = registry.write(create_token, acting(laptop.token), "child", SCOPES)
+    registry.write(revoke_token, OPERATOR, laptop.token.id)
+    for revoked in ([child.token.id], []):
+        assert [each.token.id for each in report(registry, laptop.secret.reveal()).revoked] == revoked
+    assert [each[0] for each in told(registry)] == ["ann@example.org"]
 
 
 def test_a_former_secret_counts_while_it_is_valid(registry: Registry) -> None:

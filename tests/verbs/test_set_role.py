@@ -1,7 +1,7 @@
 """Changing the roles of members, and the scopes of each role; on both databases."""
 
 from sublet.accounts.authenticate import authenticate
-from sublet.accounts.roles import ROLES, SCOPES_OF
+from sublet.accounts.model import ROLES, SCOPES_OF
 from sublet.accounts.tokens.tokens import create_token
 from sublet.errors import (
     Conflict,

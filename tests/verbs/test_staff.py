@@ -13,8 +13,6 @@ from sublet.errors import (
     TicketNotFound,
     ValidationFailed,
 )
-from sublet.mail import store
-from sublet.mail.model import Mail
 from sublet.mail.store import find_by_reference
 from sublet.subdomains.delete import delete
 from sublet.subdomains.purge import purge
@@ -118,10 +116,6 @@ def test_refusals_of_priorities_answers_and_closings(registry: Registry) -> None
         registry.refused(TicketClosed, verb, OPERATOR, ticket, *arguments)
 
 
-def mails(registry: Registry, **filters: Any) -> list[Mail]:
-    return registry.read(store.list_mails, **{"waiting": False, "user_id": None, "limit": 100, **filters})
-
-
 def opened(registry: Registry, name: str = "ann") -> int:
     command = TicketRequest(subject="Wo ist er?", message="Weg.")
     return registry.write(open_ticket, registry.actor(name), command).id
@@ -133,14 +127,14 @@ def test_an_answer_is_mailed_to_the_requester(registry: Registry) -> None:
     registry.write(edit_user, OPERATOR, "ann@example.org", UserEdit(email="new@example.org"))
     registry.write(suspend_user, OPERATOR, "new@example.org")
     registry.write(staff_reply, OPERATOR, str(ticket_id), "Dort drüben.", "Olga")
-    (told,) = mails(registry)
+    (told,) = registry.mails()
     assert told.reference.startswith(f"ticket:{ticket_id}:message:")
     assert (told.recipient, told.user_id) == ("ann@example.org", registry.users["ann"])
     assert told.subject == f"Re: [T-{ticket_id:06d}] Wo ist er?"
     assert "Olga wrote" in told.text
     assert "\nDort drüben.\n" in told.text
     registry.write(close, OPERATOR, str(ticket_id))
-    closing, _ = mails(registry)
+    closing, _ = registry.mails()
     assert closing.subject == f"Closed: [T-{ticket_id:06d}] Wo ist er?"
     assert "/reply" not in closing.text
     assert "This ticket was closed." in closing.text

@@ -14,14 +14,14 @@ ADA = "ada@example.org"
 
 
 def post(service: RunningService, path: str, body: Any) -> Any:
-    return service.client.post(service.base_url.removesuffix("/api/v1") + path, json=body).json()
+    return service.post(path, body).json()
 
 
 @pytest.mark.operations("get_device", "allow_device", "refuse_device")
 def test_a_person_allows_or_refuses_a_program(service: RunningService) -> None:
     service.add_user(ADA)
     first, second = (post(service, "/auth/device", {"name": f"<b>laptop {number}</b>"}) for number in (1, 2))
-    page = first["verification_uri_complete"].removeprefix(service.base_url.removesuffix("/api/v1"))
+    page = first["verification_uri_complete"].removeprefix(service.origin)
     assert console(service).get(page).path == "/signin"
     browser = console(service, ADA)
     wrong = browser.get("/device?code=BBBB-BBBB")

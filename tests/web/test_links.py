@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from sublet.accounts.roles import ROLES, SCOPES_OF
+from sublet.accounts.model import ROLES, SCOPES_OF
 from support.console_client import ConsoleClient, console
 from support.console_pages import ADA, DOMAIN, fill
 from support.running_service import RunningService, registry_address, running_service

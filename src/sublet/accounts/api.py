@@ -323,23 +323,8 @@ async def set_reminders_(call: Call[RemindersBody, None]) -> Answer[MeAnswer]:
             "organization": ME_EXAMPLE["organization"],
             "credit_balance": 100,
         },
+        **{name: [] for name in SECTIONS},
         "subdomains": [{"id": 17, "fqdn": "blog.example.net", "registration_type": "free"}],
-        **{
-            each: []
-            for each in (
-                *(
-                    "terms",
-                    "payments",
-                    "coupons",
-                    "tokens",
-                    "sessions",
-                    "passkeys",
-                    "recoveries",
-                    "memberships",
-                ),
-                *("transfers", "tickets", "messages"),
-            )
-        },
         "activity": [_ACTIVITY],
     },
 )

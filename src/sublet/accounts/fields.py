@@ -99,7 +99,7 @@ def normalise_email(text: str) -> str:
 
 
 def check_email(text: str) -> tuple[str, list[FieldError]]:
-    """Return an address in its canonical form (`mailbox.canonical_address`), and the error in it if it is
+    """Return an address in its canonical form (`canonical_address`), and the error in it if it is
     invalid.
     """
     try:

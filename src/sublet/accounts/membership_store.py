@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, case, delete, func, insert, select, update
 
-from sublet.accounts.model import Membership, Organization, Token, User
-from sublet.accounts.roles import OWNER, ROLES
+from sublet.accounts.model import OWNER, ROLES, Membership, Organization, Token, User
 from sublet.accounts.store import contains_text, memberships, organizations, to_token, tokens, users
 from sublet.db import Tx, insert_into
 from sublet.ids import Position

@@ -1,14 +1,28 @@
-"""The types of accounts: users, organizations, tokens, sessions, and the registrant who sends a request."""
+"""The types of accounts: users, organizations with their roles, tokens, sessions, and the registrant who
+sends a request.
+"""
 
 from datetime import datetime
 from functools import cached_property
 
 from msgspec import Struct
 
-from sublet.accounts.roles import SCOPES_OF
 from sublet.audit import Actor
-from sublet.restrictions import UNRESTRICTED, Restrictions
+from sublet.restrictions import SCOPES, UNRESTRICTED, Restrictions
 from sublet.structs import replace
+
+OWNER, MEMBER, BILLING, VIEWER = "owner", "member", "billing", "viewer"
+ROLES = (OWNER, MEMBER, BILLING, VIEWER)
+
+_READS = frozenset({"account:read", "subdomains:read", "tickets:read", "tokens:write"})
+"""The scopes of every role, with `tokens:write`, because each member creates and revokes their own tokens."""
+SCOPES_OF: dict[str, frozenset[str]] = {
+    OWNER: frozenset(SCOPES),
+    MEMBER: _READS | {"subdomains:write", "records:write", "credits:spend", "tickets:write"},
+    BILLING: _READS | {"tickets:write"},
+    VIEWER: _READS,
+}
+"""The maximum scopes of a token for an organization, by the role of the token's user."""
 
 
 class Organization(Struct, frozen=True):
@@ -29,7 +43,7 @@ class User(Struct, frozen=True):
     (`is_organization`).
 
     No person can sign in as an organization's account, and its `email` isn't an address
-    (`memberships.account_email`). If `free_quota` is None, the default of the settings applies.
+    (`organizations.account_email`). If `free_quota` is None, the default of the settings applies.
 
     `reminders` is true if the user wants mail about the dates of names. A deleted user has no personal data,
     live names or credits. `signed_up_at` is None for a user whom an operator added.
@@ -50,7 +64,7 @@ class User(Struct, frozen=True):
 
 
 class Membership(Struct, frozen=True):
-    """A user's membership in an organization. `role` is one of `roles.ROLES`."""
+    """A user's membership in an organization. `role` is one of `ROLES`."""
 
     user: User
     organization: Organization
@@ -123,6 +137,26 @@ class Session(Struct, frozen=True):
     last_used_from: str | None
     network: str
     user_agent: str
+
+
+class Recovery(Struct, frozen=True):
+    """The recovery of a user who has lost the passkeys: from `ready_at` to `ends_at` a sign-in by mail is
+    enough.
+    """
+
+    user_id: int
+    asked_at: datetime
+    ready_at: datetime
+    ends_at: datetime
+
+
+class SignIn(Struct, frozen=True):
+    """The last sign-in of a session. `has_passkeys` and `recovery` are about the session's user."""
+
+    signed_in_at: datetime
+    how: str
+    has_passkeys: bool
+    recovery: Recovery | None
 
 
 class Registrant(Struct, frozen=True, dict=True):

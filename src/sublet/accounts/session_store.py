@@ -20,8 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.accounts.model import Organization, Registrant, Session, User
-from sublet.accounts.sessions import Recovery, SignIn
+from sublet.accounts.model import Organization, Recovery, Registrant, Session, SignIn, User
 from sublet.accounts.store import Use, memberships, organizations, users
 from sublet.db import Prepared, Query, Tx
 from sublet.schema import BIG_ID, Instant, metadata

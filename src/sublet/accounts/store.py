@@ -223,7 +223,7 @@ def find_role(tx: Tx, user_id: int, organization_id: int) -> str | None:
 
 
 def find_user_by_email(tx: Tx, email: str) -> User | None:
-    """Return the user with this address in its canonical form (`mailbox.canonical_address`), or None."""
+    """Return the user with this address in its canonical form (`fields.canonical_address`), or None."""
     return _user(tx.connection.execute(select(*_USER).where(users.c.email == email)).one_or_none())
 
 

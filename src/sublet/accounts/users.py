@@ -6,9 +6,15 @@ from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_email, check_free_quota, check_reason, check_text
 from sublet.accounts.find import find_member, lock_user, refuse_account
-from sublet.accounts.memberships import join_own, lock_organization, refuse_shared, remove_member_if_any
 from sublet.accounts.model import Member
-from sublet.accounts.organizations import add_organization, find_or_add_organization
+from sublet.accounts.organizations import (
+    add_organization,
+    find_or_add_organization,
+    join_own,
+    lock_organization,
+    refuse_shared,
+    remove_member_if_any,
+)
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, ValidationFailed, validation_failed

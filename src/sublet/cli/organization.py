@@ -6,10 +6,8 @@ from typer import Option
 
 from sublet.accounts import membership_store
 from sublet.accounts.membership_store import list_members, list_owners
-from sublet.accounts.memberships import account_email
-from sublet.accounts.model import Membership, Organization, User
-from sublet.accounts.organizations import find_organization
-from sublet.accounts.roles import ROLES
+from sublet.accounts.model import ROLES, Membership, Organization, User
+from sublet.accounts.organizations import account_email, find_organization
 from sublet.cli.options import Limit, OrganizationName
 from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Select, Table, exists, select
 
 from sublet.accounts.fields import normalise_email
-from sublet.accounts.roles import OWNER
+from sublet.accounts.model import OWNER, Recovery
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, SIGN_IN_METHODS, Recovery
+from sublet.accounts.sessions import RECOVERY_WAIT, RECOVERY_WINDOW, SIGN_IN_METHODS
 from sublet.accounts.store import find_user_by_email, memberships, organizations, tokens, users
 from sublet.audit import audit_events
 from sublet.credits.store import ledger_accounts

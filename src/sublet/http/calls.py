@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 
 from sublet.accounts.authenticate import authenticate_session
 from sublet.accounts.model import Registrant
-from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.sessions import require_recent_sign_in
 from sublet.errors import (
     Category,
     FieldErrors,

@@ -35,7 +35,7 @@ from sublet.mail.model import (
     Notice,
     Outbox,
 )
-from sublet.schema import BIG_ID, Instant, metadata
+from sublet.schema import BIG_ID, Instant, metadata, recent
 
 ERASED = "deleted"
 """The replacement of an erased address or subject."""
@@ -242,7 +242,7 @@ def count_requested(tx: Tx, recipient: str, since: datetime) -> int:
     """
     of_request = mails.c.reference.like("code:%") | mails.c.reference.like("name_transfer:%:offer")
     query = select(func.count()).where(
-        (mails.c.recipient == recipient) & (mails.c.created_at > since) & of_request
+        (mails.c.recipient == recipient) & recent(mails.c.created_at, since, tx.now) & of_request
     )
     return int(tx.connection.execute(query).scalar_one())
 

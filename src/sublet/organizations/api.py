@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from sublet.accounts import membership_store
 from sublet.accounts.api import USER_EXAMPLE, UserShape
-from sublet.accounts.model import Membership
-from sublet.accounts.roles import ROLES
+from sublet.accounts.model import ROLES, Membership
 from sublet.accounts.tokens.api import TokenDetailShape, token_shape
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
@@ -69,8 +68,7 @@ from sublet.registry.delete_organization import delete_organization
 from sublet.sign_in.api import cookie_headers, open_for_page
 from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
-from sublet.sign_up.codes import MailedCode
-from sublet.sign_up.sign_up import code_refusal
+from sublet.sign_up.mailed_codes import code_refusal
 
 api = Operations(
     API,
@@ -360,11 +358,6 @@ def member_shape(membership: Membership) -> MemberShape:
     )
 
 
-def invitation_shape(code: MailedCode) -> InvitationShape:
-    """Return the shape of an open invitation to an organization, without its code."""
-    return InvitationShape.of(code)
-
-
 @open_api.write(
     "POST",
     "/auth/invitations/{code}/accept",
@@ -612,7 +605,7 @@ def list_invitations(tx: Tx, call: Call[None, PageQuery]) -> Answer[InvitationsA
     refuse_unless_owner(own)
     found = store.list_open_invitations(tx, own.organization.id, paging.limit, paging.after)
     items, page, headers = paging.take(
-        (Position(each.created_at, each.id), invitation_shape(each)) for each in found
+        (Position(each.created_at, each.id), InvitationShape.of(each)) for each in found
     )
     return Answer(InvitationsAnswer(invitations=items, page=page), headers)
 
@@ -644,7 +637,7 @@ async def invite_member_(call: Call[InvitationBody, None]) -> Answer[InvitationA
 
     def read(tx: Tx) -> InvitationShape:
         own = find_own_membership(tx, call.actor(), organization_id)
-        return invitation_shape(find_invitation(tx, own.organization.id, str(done.outcome.id)))
+        return InvitationShape.of(find_invitation(tx, own.organization.id, str(done.outcome.id)))
 
     done = await write_once(call, verb)
     return done.answer(InvitationAnswer(invitation=await call.context.db.read(read)))

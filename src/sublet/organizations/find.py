@@ -4,9 +4,8 @@ owner, and tokens for less than the account.
 
 from sublet.accounts import membership_store, store
 from sublet.accounts.find import organization_not_found_refusal, refuse_ended_session, refuse_suspended
-from sublet.accounts.memberships import lock_members
-from sublet.accounts.model import Membership, User
-from sublet.accounts.roles import OWNER, ROLES, SCOPES_OF
+from sublet.accounts.model import OWNER, ROLES, SCOPES_OF, Membership, User
+from sublet.accounts.organizations import lock_members
 from sublet.audit import Actor
 from sublet.db import Outdated, Tx
 from sublet.errors import (

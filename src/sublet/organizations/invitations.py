@@ -9,8 +9,8 @@ from sublet.accounts import membership_store
 from sublet.accounts.fields import check_email
 from sublet.accounts.find import find_member, refuse_ended_session, refuse_suspended
 from sublet.accounts.membership_store import find_membership
-from sublet.accounts.memberships import join, lock_members
 from sublet.accounts.model import Member, Membership, Organization, User
+from sublet.accounts.organizations import join, lock_members
 from sublet.accounts.store import find_organization, find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, digest
 from sublet.accounts.users import add_user
@@ -27,11 +27,12 @@ from sublet.ids import parse_id
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.mail.letter import render
 from sublet.mail.model import CONFIRM_PATH
-from sublet.mail.outbox import enqueue_to, refuse_full_mailbox
+from sublet.mail.outbox import refuse_full_mailbox
 from sublet.organizations.find import check_role, find_acting_user, lock_as_owner, refuse_restricted_token
 from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
-from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, ReceivedInvitation, new_code
+from sublet.sign_up.codes import MEMBERSHIP, MailedCode, ReceivedInvitation, new_code
+from sublet.sign_up.mailed_codes import mail_code
 from sublet.sign_up.sign_up import issue_first_token
 
 
@@ -67,30 +68,16 @@ def invite_member(
         if each.email == email:
             store.use_code(tx, each.id)
     new = new_code()
-    code_id = store.insert_code(
-        tx,
-        new,
-        purpose=MEMBERSHIP,
-        email=email,
-        name="",
-        organization_id=organization.id,
-        role=role,
-        invited_by_user_id=own.user.id,
-        network="",
-        is_proven=True,
-        expires_at=tx.now + VALID_FOR[MEMBERSHIP],
-    )
-    secret = new.link_token.reveal()
     message = render(
         "membership",
         role=role,
         inviter=own.user.email,
         slug=organization.slug,
-        link=f"{public_url}{CONFIRM_PATH}?token={secret}",
+        link=new.link(public_url, CONFIRM_PATH),
         public_url=public_url,
     )
-    expires_at = tx.now + VALID_FOR[MEMBERSHIP]
-    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=expires_at)
+    columns = {"organization_id": organization.id, "role": role, "invited_by_user_id": own.user.id}
+    code_id = mail_code(tx, new, MEMBERSHIP, email, message, **columns)
     after = {"email": email, "role": role, "organization_id": organization.id}
     audit.record(tx, actor, "organization.invite", code_id, object_type="mailed_code", after=after)
     return find_invitation(tx, organization.id, str(code_id))

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sublet.accounts.membership_store import find_account, list_members
-from sublet.accounts.model import Organization, Token, User
-from sublet.accounts.roles import OWNER
+from sublet.accounts.model import OWNER, Organization, Token, User
 from sublet.accounts.store import find_organization, find_role
 from sublet.db import Tx
 from sublet.ids import new_request_id

@@ -13,10 +13,17 @@ from sublet.accounts.find import (
     refuse_ended_session,
     refuse_suspended,
 )
-from sublet.accounts.memberships import add_account, change_role, join, leave, lock_members, lock_organization
-from sublet.accounts.model import Membership, Organization
-from sublet.accounts.organizations import add_organization, find_organization
-from sublet.accounts.roles import OWNER, ROLES
+from sublet.accounts.model import OWNER, ROLES, Membership, Organization
+from sublet.accounts.organizations import (
+    add_account,
+    add_organization,
+    change_role,
+    find_organization,
+    join,
+    leave,
+    lock_members,
+    lock_organization,
+)
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, check_one_of, validation_failed

@@ -4,12 +4,10 @@
 
 from sublet import audit
 from sublet.accounts.membership_store import count_members, find_account, list_members
-from sublet.accounts.memberships import leave
 from sublet.accounts.model import Membership, Organization, User
+from sublet.accounts.organizations import leave
 from sublet.audit import Actor
 from sublet.counted import counted
-from sublet.credits.entries import next_reference, post_entry
-from sublet.credits.ledger import NewEntry
 from sublet.credits.model import Outcome
 from sublet.credits.store import lock_balance
 from sublet.db import Tx
@@ -17,18 +15,15 @@ from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.organizations.find import lock_all_as_owner
 from sublet.organizations.notices import notify_members
 from sublet.registry import erasure_store as store
+from sublet.registry.delete_user import close_tickets, forfeit_credits
 from sublet.sign_up.store import list_open_invitations, use_code
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import reread
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import mark_purged
 from sublet.subdomains.store import lock_subdomains
-from sublet.tickets.model import TicketFilter
-from sublet.tickets.staff import close_without_mail
-from sublet.tickets.store import list_own
 
 _FORFEITED = "Adjustment: forfeited, because the organization was deleted"
-_TICKETS_MAX = 1_000_000
 
 
 def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> Outcome:
@@ -52,16 +47,9 @@ def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | No
     held, balance = store.list_held(tx, account.id), lock_balance(tx, account.id)
     _refuse_suspended(organization, account, held)
     _refuse_unconfirmed(tx, organization, held, balance, confirm)
-    if balance:  # before the names, because balances are locked before names
-        entry = NewEntry(
-            account.id, "adjustment", -balance, next_reference(tx, account, "adjustment"), _FORFEITED
-        )
-        post_entry(tx, actor, account, "credits.adjust", entry)
+    forfeit_credits(tx, actor, account, balance, _FORFEITED)
     _purge(tx, actor, held)
-    for ticket in list_own(
-        tx, Actor("user", user_id=account.id), TicketFilter(archived=False), _TICKETS_MAX, None
-    ):
-        close_without_mail(tx, actor, ticket)
+    close_tickets(tx, actor, account.id)
     _end_memberships(tx, actor, own)
     store.erase_organization(tx, organization.id, has_members=False)
     before = {"name": organization.name, "slug": organization.slug}

@@ -11,9 +11,9 @@ from sublet.accounts import store as account_store
 from sublet.accounts.fields import normalise_email
 from sublet.accounts.find import find_user, lock_acting_user, lock_user, refuse_account
 from sublet.accounts.membership_store import count_members, find_account, list_memberships, list_owners
-from sublet.accounts.memberships import lock_with_organizations, remove_member_if_any
 from sublet.accounts.model import Membership, Organization, User
-from sublet.accounts.tokens.issue import revoke_token
+from sublet.accounts.organizations import lock_with_organizations, remove_member_if_any
+from sublet.accounts.tokens.issue import revoke
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits.entries import next_reference, post_entry
@@ -38,6 +38,7 @@ from sublet.tickets.store import list_own
 
 NAMES_SHOWN_MAX = 10
 _FORFEITED = "Adjustment: forfeited, because the account was deleted"
+_TICKETS_MAX = 1_000_000
 
 
 class DeletedUser(Struct, frozen=True):
@@ -96,26 +97,35 @@ def delete_user(
         )
     for membership in list_memberships(tx, user.id):
         _leave(tx, actor, membership)
-    if balance:  # before the names, because balances are locked before names
-        reference = next_reference(tx, user, "adjustment")
-        post_entry(
-            tx,
-            actor,
-            user,
-            "credits.adjust",
-            NewEntry(user.id, "adjustment", -balance, reference, _FORFEITED),
-        )
+    forfeit_credits(tx, actor, user, balance, _FORFEITED)
     _trash_names(tx, actor, held)
     end_transfers_to(tx, actor, user, [user.email])
     for token in account_store.list_tokens(tx, user.id):
         if token.revoked_at is None:
-            revoke_token(tx, actor, token.id)
-    for ticket in list_own(tx, Actor("user", user_id=user.id), TicketFilter(archived=False), 1_000_000, None):
-        close_without_mail(tx, actor, ticket)
+            revoke(tx, actor, token)
+    close_tickets(tx, actor, user.id)
     organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
     return DeletedUser(
         user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
     )
+
+
+def forfeit_credits(tx: Tx, actor: Actor, holder: User, balance: int, description: str) -> None:
+    """Deduct the whole balance of a holder who is being deleted.
+
+    Call it before names are locked, because balances are locked before names.
+    """
+    if balance:
+        reference = next_reference(tx, holder, "adjustment")
+        entry = NewEntry(holder.id, "adjustment", -balance, reference, description)
+        post_entry(tx, actor, holder, "credits.adjust", entry)
+
+
+def close_tickets(tx: Tx, actor: Actor, holder_id: int) -> None:
+    """Close the open tickets of a holder who is being deleted."""
+    of_holder = Actor("user", user_id=holder_id)
+    for ticket in list_own(tx, of_holder, TicketFilter(archived=False), _TICKETS_MAX, None):
+        close_without_mail(tx, actor, ticket)
 
 
 def _leave(tx: Tx, actor: Actor, membership: Membership) -> None:
@@ -187,31 +197,27 @@ def _erase(
     *,
     forfeited_credits: int,
 ) -> bool:
-    """Erase the personal data of a user, and the emptied organizations.
+    """Erase the personal data of a user, the emptied organizations, and those named after the user's address.
 
     Return True if the user's own organization was erased.
     """
-    own = account_store.find_organization(tx, user.organization_id)
-    assert own is not None  # noqa: S101 - the foreign key ensures it
-    erased = {each.id for each in emptied}
-    if own.name.lower() in identities:
-        erased.add(own.id)
-    store.erase_texts(tx, user.id, identities)
-    store.erase_append_only(tx, user.id, erased, identities)
+    addresses = store.list_own_addresses(tx, user.id)
+    emptied_ids = {each.id for each in emptied}
+    erased = emptied_ids | set(store.list_named_after(tx, addresses))
+    store.erase_texts(tx, user.id, identities, addresses)
+    store.erase_append_only(tx, user.id, erased, addresses)
     for organization in emptied:
         if (account := find_account(tx, organization.id)) is not None:
-            store.erase_texts(tx, account.id, ())
-            store.erase_append_only(tx, account.id, (), ())
+            close_tickets(tx, actor, account.id)
+            store.erase_texts(tx, account.id)
+            store.erase_append_only(tx, account.id)
     for organization_id in erased:
-        store.erase_organization(
-            tx, organization_id, has_members=organization_id not in {each.id for each in emptied}
-        )
-    erases_organization = own.id in erased
+        store.erase_organization(tx, organization_id, has_members=organization_id not in emptied_ids)
     values = {"email": f"deleted user {user.id}", "name": "Deleted user", "reminders": False}
     account_store.update_user(tx, user.id, **values, suspended_reason=None, deleted_at=tx.now)
     after = {**values, "deleted_at": tx.now.isoformat(), "forfeited_credits": forfeited_credits}
     audit.record(tx, actor, "user.delete", user.id, after=after)
-    return erases_organization
+    return user.organization_id in erased
 
 
 def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:

@@ -58,19 +58,44 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
     """Return all present and former e-mail addresses and names of a user, in lower case, and the addresses'
     canonical forms too.
     """
-    row = tx.connection.execute(select(users.c.email, users.c.name).where(users.c.id == user_id)).one()
+    return _spellings(_list_members(tx, user_id, "email", "name"))
+
+
+def list_own_addresses(tx: Tx, user_id: int) -> set[str]:
+    """Return the present and former e-mail addresses of a user like `list_identities`, except those that
+    another user has now.
+
+    Rows are found by these. The name is left out, because a user may take any, also another user's address.
+    """
+    found = _spellings(_list_members(tx, user_id, "email"))
+    taken = select(users.c.email).where(users.c.email.in_(found) & (users.c.id != user_id))
+    of_others = set(tx.connection.execute(taken).scalars())
+    return {each for each in found if normalise_email(each) not in of_others}
+
+
+def list_named_after(tx: Tx, addresses: Collection[str]) -> list[int]:
+    """Return the ids of the organizations that were added with their user, and are named after one of these
+    addresses.
+    """
+    of = func.lower(organizations.c.name).in_(addresses) & organizations.c.created_by_user_id.is_(None)
+    return list(tx.connection.execute(select(organizations.c.id).where(of)).scalars())
+
+
+def _list_members(tx: Tx, user_id: int, *names: str) -> set[str]:
+    """Return the present and former values of these columns of a user."""
+    row = tx.connection.execute(select(*(users.c[name] for name in names)).where(users.c.id == user_id)).one()
     found = {str(each) for each in row}
     query = select(audit_events.c.before, audit_events.c.after).where(_events_of("user", [user_id]))
     for before, after in tx.connection.execute(query):
         found.update(
-            str(values[name])
-            for values in (before, after)
-            if values
-            for name in ("email", "name")
-            if name in values
+            str(values[name]) for values in (before, after) if values for name in names if name in values
         )
+    return found
+
+
+def _spellings(texts: Collection[str]) -> set[str]:
     # Events from before addresses were canonical have other spellings.
-    return {each.lower() for each in found} | {normalise_email(each) for each in found}
+    return {each.lower() for each in texts} | {normalise_email(each) for each in texts}
 
 
 def _null_texts(table: Table) -> dict[str, None]:
@@ -78,12 +103,14 @@ def _null_texts(table: Table) -> dict[str, None]:
     return {name: None for name in declared_texts.ERASED[table.name].split() if table.c[name].nullable}
 
 
-def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
+def erase_texts(
+    tx: Tx, user_id: int, identities: Collection[str] = (), addresses: Collection[str] = ()
+) -> None:
     """Erase the texts of a user's tokens, tickets, mails, names and suspensions; delete the sessions,
     passkeys, mailed codes and idempotency keys.
 
-    `identities` come from `list_identities`, because mail can be older than the user. Mail that isn't sent
-    yet is cancelled.
+    `identities` come from `list_identities`, and `addresses` from `list_own_addresses`, because mail can be
+    older than the user. Mail that isn't sent yet is cancelled.
     """
     run = tx.connection.execute
     run(update(tokens).where(tokens.c.user_id == user_id).values(name=TEXT, **_null_texts(tokens)))
@@ -93,13 +120,13 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
     run(update(messages).where(of_tickets).values(message=TEXT))
     run(update(messages).where(of_tickets & (messages.c.author_type == "user")).values(author_name=TEXT))
     # In tickets of organizations, the user's messages stay, without the author.
-    run(update(tickets).where(tickets.c.requester_email.in_(identities)).values(requester_email=TEXT))
+    run(update(tickets).where(tickets.c.requester_email.in_(addresses)).values(requester_email=TEXT))
     by_user = (audit_events.c.user_id == user_id) & (audit_events.c.object_type == "ticket")
     written = messages.c.ticket_id.in_(select(audit_events.c.object_id).where(by_user))
     named = written & func.lower(messages.c.author_name).in_(identities)
     run(update(messages).where(named & (messages.c.author_type == "user")).values(author_name=TEXT))
     delete_of_user(tx, user_id)
-    own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(identities)
+    own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(addresses)
     _cancel(tx, own_mails)
     run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text="", page="", error=None))
     # Mails to owners about members of their organization contain the members' addresses.
@@ -119,16 +146,16 @@ def erase_texts(tx: Tx, user_id: int, identities: Collection[str]) -> None:
         .values(records=[], record_count=0, **_null_texts(subdomains))
     )
     run(delete(idempotency_keys).where(idempotency_keys.c.user_id == user_id))
-    is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(identities)
+    is_own = (mailed_codes.c.user_id == user_id) | mailed_codes.c.email.in_(addresses)
     run(delete(mailed_codes).where(is_own))
 
 
-def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
+def _erase_transfers(tx: Tx, user_id: int, addresses: Collection[str]) -> None:
     """Erase the addresses in transfers of names that a user sent or received, and in the other side's mails
     about them.
     """
     columns, run = name_transfers.c, tx.connection.execute
-    is_received = columns.recipient_email.in_(identities) | (columns.to_user_id == user_id)
+    is_received = columns.recipient_email.in_(addresses) | (columns.to_user_id == user_id)
     received = run(select(columns.id).where(is_received)).scalars().all()
     sent = run(select(columns.id).where(columns.from_user_id == user_id)).scalars().all()
     references = [
@@ -142,7 +169,7 @@ def _erase_transfers(tx: Tx, user_id: int, identities: Collection[str]) -> None:
 
 
 def erase_append_only(
-    tx: Tx, user_id: int, organization_ids: Collection[int], identities: Collection[str]
+    tx: Tx, user_id: int, organization_ids: Collection[int] = (), addresses: Collection[str] = ()
 ) -> None:
     """Erase the personal texts in append-only rows: audit events about a user and the user's objects, and
     descriptions of transfers.
@@ -151,7 +178,7 @@ def erase_append_only(
     are the organizations that are erased with the user. Ids, instants, actors and actions stay.
     """
     tx.connection.execute(insert(erasures).values(user_id=user_id))
-    _erase_transfers(tx, user_id, identities)
+    _erase_transfers(tx, user_id, addresses)
     for own in (audit_events.c.user_id == user_id, audit_events.c.owner_id == user_id):
         by_person = own & (audit_events.c.user_id.is_(None) | (audit_events.c.user_id == user_id))
         with_address = by_person & audit_events.c.address.is_not(None)
@@ -163,7 +190,7 @@ def erase_append_only(
     _erase_events_of_names(tx, user_id)
     _erase_events(tx, "mail", _ids(mails, user_id))
     _erase_events(tx, "device", _list_devices(tx, user_id))
-    _erase_events(tx, "mailed_code", _list_invitations(tx, identities))
+    _erase_events(tx, "mailed_code", _list_invitations(tx, addresses))
     _erase_events(tx, "organization", organization_ids)
     of_organizations = users.c.is_organization & users.c.organization_id.in_(organization_ids)
     _erase_events(tx, "user", select(users.c.id).where(of_organizations))
@@ -189,14 +216,14 @@ def _list_devices(tx: Tx, user_id: int) -> list[int]:
     return list(tx.connection.execute(query).scalars())
 
 
-def _list_invitations(tx: Tx, identities: Collection[str]) -> list[int]:
+def _list_invitations(tx: Tx, addresses: Collection[str]) -> list[int]:
     """Return the ids of the invitations to these addresses.
 
     It reads all events about invitations, because codes may be deleted.
     """
     query = select(audit_events.c.object_id, audit_events.c.after)
     rows = tx.connection.execute(query.where(audit_events.c.object_type == "mailed_code"))
-    return [object_id for object_id, after in rows if after.get("email") in identities]
+    return [object_id for object_id, after in rows if after.get("email") in addresses]
 
 
 def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> None:

@@ -30,23 +30,24 @@ class LeakReport(Struct, frozen=True):
 
 
 def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
-    """Revoke the valid tokens whose secrets are in a text of any form, and all tokens that were created with
-    them.
+    """Revoke the tokens whose secrets are in a text of any form, and all tokens that were created with them,
+    also if the user has revoked the leaked token already.
 
     The user gets one mail for each leaked token. Repeating a report changes nothing. Secrets that were never
     issued or were replaced by a rotation count as found.
     """
     secrets = find_secrets(text).tokens
     by_secret = [store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets)]
-    leaked = {each.id: each for each in by_secret if each is not None and each.revoked_at is None}
+    leaked = {each.id: each for each in by_secret if each is not None}
     revoked: list[RevokedToken] = []
     for token in leaked.values():
         user = store.find_user(tx, token.user_id)
         assert user is not None  # noqa: S101 - the foreign key ensures it
         created = [each for each in _list_valid_descendants(tx, token) if each.id not in leaked]
-        revoked += [
-            RevokedToken(revoke(tx, actor, each), user, leaked=each is token) for each in (token, *created)
-        ]
+        ended = created if token.revoked_at is not None else [token, *created]
+        if not ended:
+            continue
+        revoked += [RevokedToken(revoke(tx, actor, each), user, leaked=each is token) for each in ended]
         message = render(
             "token_leaked",
             name=user.name,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from sublet.accounts.api import ME_EXAMPLE, USER_EXAMPLE, OrganizationShape, UserShape, me_answer
-from sublet.accounts.model import Member, Session, User
+from sublet.accounts.model import Session, User
 from sublet.accounts.sessions import MAIL, SIGN_IN_METHODS
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -53,7 +53,7 @@ from sublet.operations.shapes import (
 )
 from sublet.sign_in import store
 from sublet.sign_in.codes import request_code
-from sublet.sign_in.identify import code_refusal, identify_by_code, identify_by_passkey, passkey_refusal
+from sublet.sign_in.identify import identify_by_code, identify_by_passkey, passkey_refusal
 from sublet.sign_in.model import IdentifiedUser, Passkey, SignedIn
 from sublet.sign_in.passkeys import (
     add_passkey,
@@ -65,6 +65,7 @@ from sublet.sign_in.passkeys import (
 from sublet.sign_in.sessions import CURRENT, end_other_sessions, end_session, open_session
 from sublet.sign_in.webauthn_answers import SIGN_IN_CHALLENGE, new_challenge, use_options
 from sublet.sign_up.codes import SIGN_IN, VALID_FOR
+from sublet.sign_up.mailed_codes import code_refusal
 from sublet.sign_up.store import find_signing_key
 
 sessions = Operations(
@@ -360,7 +361,7 @@ def _open(
 
 def _answer(call: OpenCall[Any], done: SignedIn) -> Answer[SignedInAnswer]:
     session = done.session
-    me = me_answer(Member(done.member.user, done.member.organization), None)
+    me = me_answer(done.member, None)
     answer = SignedInAnswer(
         user=me.user, organization=me.organization, session=session_shape(session, session.id)
     )

@@ -16,15 +16,9 @@ from sublet.mail.outbox import enqueue, refuse_full_mailbox
 from sublet.sign_in.notices import notify
 from sublet.sign_in.sessions import end_others
 from sublet.sign_up import store
-from sublet.sign_up.codes import (
-    NEW_ADDRESS,
-    TRIES_MAX,
-    VALID_FOR,
-    matches_code,
-    new_code,
-)
+from sublet.sign_up.codes import NEW_ADDRESS, TRIES_MAX, VALID_FOR, matches_code, new_code
+from sublet.sign_up.mailed_codes import is_expired
 from sublet.sign_up.sign_up import check_disposable
-from sublet.sign_up.use_code import is_expired
 
 CODE_SENTENCE = "This code is wrong, used or too old. Give the newest code, or ask for a new one."
 
@@ -95,17 +89,7 @@ def _mail_address_code(tx: Tx, actor: Actor, user: User, email: str, public_url:
     refuse_full_mailbox(tx, email)
     new = new_code()
     is_taken = account_store.find_user_by_email(tx, email) is not None
-    code_id = store.insert_code(
-        tx,
-        new,
-        purpose=NEW_ADDRESS,
-        email=email,
-        name=user.name,
-        user_id=user.id,
-        network="",
-        is_proven=False,
-        expires_at=tx.now + VALID_FOR[NEW_ADDRESS],
-    )
+    code_id = store.insert_code(tx, new, NEW_ADDRESS, email, name=user.name, user_id=user.id)
     template = "known_address" if is_taken else "new_address"
     message = render(template, code=new.code.reveal(), public_url=public_url)
     expires_at = tx.now + VALID_FOR[NEW_ADDRESS]

@@ -8,25 +8,20 @@ from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email
-from sublet.accounts.find import lock_user
+from sublet.accounts.find import lock_user, refuse_account
 from sublet.accounts.model import User
 from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.db import LockedKind, Tx, lock_text
 from sublet.errors import validation_failed
-from sublet.limits import (
-    CODES_OF_NETWORK_TO_ADDRESS,
-    CODES_TO_ADDRESS,
-    SIGN_IN_CODES_OF_NETWORK,
-    SIGN_IN_MAILS_TO_ADDRESS,
-)
+from sublet.limits import SIGN_IN_CODES_OF_NETWORK, SIGN_IN_MAILS_TO_ADDRESS
 from sublet.mail.letter import render
 from sublet.mail.model import SIGN_IN_PATH
-from sublet.mail.outbox import enqueue_to, lock_and_count_mails
+from sublet.mail.outbox import lock_and_count_mails
 from sublet.secret import Secret
 from sublet.sign_up import store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, VALID_FOR, new_code
-from sublet.sign_up.use_code import takes_only_links
+from sublet.sign_up.mailed_codes import mail_code, may_mail_code, takes_only_links
 
 
 def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
@@ -47,37 +42,19 @@ def request_code(tx: Tx, email: str, network: str, public_url: str) -> None:
         raise validation_failed(errors)
     count = lock_and_count_mails(tx, email)
     _limit_network(tx, network)
-    mailed = store.list_requests_for(tx, email, (SIGN_IN,), CODES_OF_NETWORK_TO_ADDRESS.since(tx.now))
-    of_network = [each for each in mailed if each.network == network]
-    if (
-        (mailed and mailed[0].at > CODES_TO_ADDRESS.since(tx.now))
-        or len(of_network) >= CODES_OF_NETWORK_TO_ADDRESS.most
-        or count >= SIGN_IN_MAILS_TO_ADDRESS.most
-    ):
+    if not may_mail_code(tx, email, network, (SIGN_IN,), count, SIGN_IN_MAILS_TO_ADDRESS):
         return
-    user = find_user_by_email(tx, email)
-    new = new_code()
-    code_id = store.insert_code(
-        tx,
-        new,
-        purpose=SIGN_IN,
-        email=email,
-        name=user.name if user else "",
-        user_id=user.id if user else None,
-        network=network,
-        is_proven=True,  # A sign-in needs no proof of work.
-        expires_at=tx.now + VALID_FOR[SIGN_IN],
-    )
+    user, new = find_user_by_email(tx, email), new_code()
+    name = user.name if user else ""
     message = render(
         "sign_in" if user else "unknown_address",
-        name=user.name if user else "",
+        name=name,
         code="" if takes_only_links(tx, email, (SIGN_IN,)) else new.code.reveal(),
-        link=f"{public_url}{SIGN_IN_PATH}?token={new.link_token.reveal()}"
-        if user
-        else f"{public_url}/signin",
+        link=new.link(public_url, SIGN_IN_PATH) if user else f"{public_url}/signin",
         public_url=public_url,
     )
-    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=tx.now + VALID_FOR[SIGN_IN])
+    user_id = user.id if user else None
+    mail_code(tx, new, SIGN_IN, email, message, name=name, user_id=user_id, network=network)
 
 
 def _limit_network(tx: Tx, network: str) -> None:
@@ -108,23 +85,14 @@ def make_sign_in_link(tx: Tx, actor: Actor, identifier: str, public_url: str) ->
 
     The sign-in counts like a sign-in with a passkey, because the operator has verified the person.
 
-    Raises:
+    Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
+        Conflict: the user is the account of an organization.
     """
     user = lock_user(tx, identifier)
+    refuse_account(user)
     new = new_code()
     expires_at = tx.now + VALID_FOR[OPERATOR_LINK]
-    store.insert_code(
-        tx,
-        new,
-        purpose=OPERATOR_LINK,
-        email=user.email,
-        name=user.name,
-        user_id=user.id,
-        network="",
-        is_proven=True,
-        expires_at=expires_at,
-    )
+    store.insert_code(tx, new, OPERATOR_LINK, user.email, name=user.name, user_id=user.id)
     audit.record(tx, actor, "user.make_sign_in_link", user.id, after={"expires_at": expires_at.isoformat()})
-    link = f"{public_url}{SIGN_IN_PATH}?token={new.link_token.reveal()}"
-    return SignInLink(user, Secret(link), expires_at)
+    return SignInLink(user, Secret(new.link(public_url, SIGN_IN_PATH)), expires_at)

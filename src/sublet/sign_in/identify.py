@@ -24,12 +24,8 @@ from sublet.sign_in.webauthn_answers import (
 )
 from sublet.sign_up import store as code_store
 from sublet.sign_up.codes import OPERATOR_LINK, SIGN_IN, MailedCode
-from sublet.sign_up.use_code import use_code, use_link
+from sublet.sign_up.mailed_codes import use_code, use_link
 
-CODE_SENTENCE = (
-    "This code is wrong, used or too old. Give the newest code, or ask for a new one. After too many wrong "
-    "codes in a day, only the link in the mail works."
-)
 PASSKEY_SENTENCE = (
     "This passkey was refused: it was removed, or its answer is wrong or too old. Try again, or sign in by "
     "mail."
@@ -83,11 +79,6 @@ def identify_by_passkey(tx: Tx, credential: Mapping[str, Any], site: Site) -> Id
     store.update_passkey_use(tx, passkey.id, sign_count)
     store.delete_recovery(tx, passkey.user_id)
     return IdentifiedUser(user, PASSKEY) if user.deleted_at is None else None
-
-
-def code_refusal() -> Exception:
-    """Return the error for a refused code, the same for every reason."""
-    return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def passkey_refusal() -> Exception:

@@ -8,8 +8,8 @@ from typing import Any
 from sublet import audit
 from sublet.accounts.fields import check_text
 from sublet.accounts.find import lock_acting_user, lock_requesting_user
-from sublet.accounts.model import User
-from sublet.accounts.sessions import PASSKEY, RECOVERY_WAIT, RECOVERY_WINDOW, Recovery
+from sublet.accounts.model import Recovery, User
+from sublet.accounts.sessions import PASSKEY, RECOVERY_WAIT, RECOVERY_WINDOW
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, PasskeyNotFound, validation_failed

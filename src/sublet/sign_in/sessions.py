@@ -5,7 +5,7 @@ from datetime import timedelta
 from sublet import audit
 from sublet.accounts.find import find_member, lock_requesting_user, lock_user
 from sublet.accounts.model import Session, User
-from sublet.accounts.sessions import MAIL, PASSKEY, new_session_secret
+from sublet.accounts.sessions import OPERATOR, PASSKEY, new_session_secret
 from sublet.accounts.tokens.issue import digest
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -33,7 +33,7 @@ def open_session(
     or with a passkey from a new network. After a sign-in by mail, the mail with the code is the notice.
     """
     secret = new_session_secret()
-    known_networks = {each.network for each in store.list_sessions(tx, identified.user.id)}
+    unexpected = _describe_unexpected(tx, identified, browser)
     values = {
         "how": identified.how,
         "signed_in_at": tx.now,
@@ -56,11 +56,19 @@ def open_session(
     audit.record(
         tx, actor, "session.sign_in", session.id, after={"user_id": identified.user.id, "how": identified.how}
     )
-    if identified.how != MAIL and (identified.how != PASSKEY or browser.network not in known_networks):
-        by = "a passkey, from a new network" if identified.how == PASSKEY else "a link that the operator made"
-        sentence = f"A browser signed in to your account with {by}."
+    if unexpected is not None:
+        sentence = f"A browser signed in to your account with {unexpected}."
         notify(tx, identified.user, "sign_in", session.id, sentence, public_url)
     return SignedIn(find_member(tx, identified.user.id), session, secret)
+
+
+def _describe_unexpected(tx: Tx, identified: IdentifiedUser, browser: Browser) -> str | None:
+    """Return the words for a sign-in that the user gets a notice of, or None."""
+    if identified.how == OPERATOR:
+        return "a link that the operator made"
+    if identified.how == PASSKEY and not store.has_session_from(tx, identified.user.id, browser.network):
+        return "a passkey, from a new network"
+    return None
 
 
 def _actor(session: Session, browser: Browser, request_id: str) -> Actor:

@@ -9,9 +9,8 @@ from msgspec.structs import asdict
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sublet.accounts.model import Session
+from sublet.accounts.model import Recovery, Session
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.accounts.sessions import Recovery
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.schema import older, violates
@@ -67,6 +66,12 @@ def list_sessions(tx: Tx, user_id: int, after: Position | None = None) -> Iterat
         query = query.where(older(sessions.c.created_at, sessions.c.id, after))
     for row in tx.connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc())):
         yield Session(*row)
+
+
+def has_session_from(tx: Tx, user_id: int, network: str) -> bool:
+    """True if a user has a session, which may be idle or expired, that was signed in from a network."""
+    of = (sessions.c.user_id == user_id) & (sessions.c.network == network)
+    return tx.connection.execute(select(sessions.c.id).where(of).limit(1)).first() is not None
 
 
 def delete_session(tx: Tx, session_id: int) -> None:

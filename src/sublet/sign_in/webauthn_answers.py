@@ -36,6 +36,7 @@ T = TypeVar("T")
 SIGN_IN_CHALLENGE = "sign-in"
 VALID_FOR = timedelta(minutes=5)
 _NONCE_BYTES, _INSTANT_BYTES, _SIGNATURE_BYTES = 16, 8, 32
+_CREDENTIAL_ID_BYTES_MAX = 1023  # WebAuthn, section 7.1
 _TRANSPORTS = frozenset(each.value for each in AuthenticatorTransport)
 
 
@@ -153,8 +154,8 @@ def verify_registration(credential: Mapping[str, Any], site: Site, challenge: Ch
     """Return the new passkey in an authenticator's answer.
 
     Raises:
-        PasskeyRefused: the answer is malformed or for another challenge, origin or host; or the person was
-            not verified.
+        PasskeyRefused: the answer is malformed or for another challenge, origin or host; the person was not
+            verified; or the credential id is too long.
     """
     done = _refuse_if_malformed(
         lambda: webauthn.verify_registration_response(
@@ -165,6 +166,8 @@ def verify_registration(credential: Mapping[str, Any], site: Site, challenge: Ch
             require_user_verification=True,
         )
     )
+    if len(done.credential_id) > _CREDENTIAL_ID_BYTES_MAX:
+        raise PasskeyRefused
     sent = credential["response"].get("transports")
     return NewPasskey(
         bytes_to_base64url(done.credential_id),

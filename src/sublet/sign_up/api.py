@@ -16,13 +16,14 @@ from sublet.sign_in.api import CodeSentAnswer, ConfirmSignUpBody, cookie_headers
 from sublet.sign_in.model import SignedIn
 from sublet.sign_up import store
 from sublet.sign_up.codes import SIGN_UP, VALID_FOR
+from sublet.sign_up.mailed_codes import code_refusal
 from sublet.sign_up.proof_of_work import (
     PAYLOAD_CHARACTERS_MAX,
     SolvedChallenge,
     check_solution,
     new_challenge,
 )
-from sublet.sign_up.sign_up import SignedUp, SignUp, code_refusal, confirm_sign_up, sign_up
+from sublet.sign_up.sign_up import SignedUp, SignUp, confirm_sign_up, sign_up
 
 open_api = Operations(AUTH, tags.OPEN_ACCOUNT)
 

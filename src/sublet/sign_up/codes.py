@@ -37,6 +37,10 @@ class NewCode(Struct, frozen=True):
     code: Secret
     link_token: Secret
 
+    def link(self, public_url: str, path: str) -> str:
+        """Return the link to a page that uses the code."""
+        return f"{public_url}{path}?token={self.link_token.reveal()}"
+
     @property
     def link_digest(self) -> str:
         """Return the digest of the link's token."""

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.fields import check_email, check_text
-from sublet.accounts.memberships import refuse_shared
 from sublet.accounts.model import Member, User
-from sublet.accounts.organizations import find_organization
+from sublet.accounts.organizations import find_organization, refuse_shared
 from sublet.accounts.store import find_user_by_email
 from sublet.accounts.tokens.issue import IssuedToken, issue_token
 from sublet.accounts.users import add_user
@@ -20,8 +19,6 @@ from sublet.db import LockedKind, Tx, lock_text
 from sublet.dns.names import ancestors
 from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.limits import (
-    CODES_OF_NETWORK_TO_ADDRESS,
-    CODES_TO_ADDRESS,
     MAILS_TO_ADDRESS,
     SIGN_IN_MAILS_TO_ADDRESS,
     SIGN_UPS_OF_NETWORK,
@@ -29,25 +26,13 @@ from sublet.limits import (
 )
 from sublet.mail.letter import render
 from sublet.mail.model import CONFIRM_PATH, SIGN_IN_PATH
-from sublet.mail.outbox import enqueue_to, lock_and_count_mails
+from sublet.mail.outbox import lock_and_count_mails
 from sublet.restrictions import SCOPES
 from sublet.sign_up import store
-from sublet.sign_up.codes import (
-    INVITATION,
-    SIGN_IN,
-    SIGN_UP,
-    VALID_FOR,
-    MailedCode,
-    NewCode,
-    new_code,
-)
+from sublet.sign_up.codes import INVITATION, SIGN_IN, SIGN_UP, MailedCode, new_code
+from sublet.sign_up.mailed_codes import mail_code, may_mail_code, takes_only_links, use_code, use_link
 from sublet.sign_up.proof_of_work import SolvedChallenge
-from sublet.sign_up.use_code import takes_only_links, use_code, use_link
 
-CODE_SENTENCE = (
-    "This code is wrong, used or too old. Give the newest code, or ask for a new one. After too many wrong "
-    "codes in a day, only the link in the mail works."
-)
 PURPOSES = (SIGN_UP, INVITATION)
 """The purposes of codes that open an account."""
 TOKEN_DAYS = 30
@@ -98,33 +83,28 @@ def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
     _limit_network(tx, request)
     user = find_user_by_email(tx, email)
     purpose, purposes = (SIGN_UP, PURPOSES) if user is None else (SIGN_IN, (SIGN_IN,))
-    mailed = store.list_requests_for(tx, email, purposes, CODES_OF_NETWORK_TO_ADDRESS.since(tx.now))
-    of_network = [each for each in mailed if each.network == request.network]
-    if (
-        (mailed and mailed[0].at > CODES_TO_ADDRESS.since(tx.now))
-        or len(of_network) >= CODES_OF_NETWORK_TO_ADDRESS.most
-        or count >= (MAILS_TO_ADDRESS if user is None else SIGN_IN_MAILS_TO_ADDRESS).most
-    ):
+    limit = MAILS_TO_ADDRESS if user is None else SIGN_IN_MAILS_TO_ADDRESS
+    if not may_mail_code(tx, email, request.network, purposes, count, limit):
         return
     new = new_code()
-    code_id = store.insert_code(
+    message = render(
+        purpose,
+        name="" if user is None else user.name,
+        code="" if takes_only_links(tx, email, purposes) else new.code.reveal(),
+        link=new.link(public_url, CONFIRM_PATH if user is None else SIGN_IN_PATH),
+        public_url=public_url,
+    )
+    mail_code(
         tx,
         new,
-        purpose=purpose,
-        email=email,
+        purpose,
+        email,
+        message,
         name=name if user is None else user.name,
         user_id=None if user is None else user.id,
         network=request.network,
         is_proven=request.solved is not None,
-        expires_at=tx.now + VALID_FOR[purpose],
     )
-    values = {
-        "name": "" if user is None else user.name,
-        "code": "" if takes_only_links(tx, email, purposes) else new.code.reveal(),
-        "public_url": public_url,
-    }
-    link = _link(new, public_url, CONFIRM_PATH if user is None else SIGN_IN_PATH)
-    _mail(tx, code_id, purpose, email, purpose, link, **values)
 
 
 def invite(
@@ -149,21 +129,16 @@ def invite(
         refuse_shared(tx, joined)
     if find_user_by_email(tx, email) is not None:
         raise Conflict(f"There is a user {email} already. See `sublet user show {email}`.")
-    new = new_code()
-    code_id = store.insert_code(
-        tx,
-        new,
-        purpose=INVITATION,
-        email=email,
+    new, organization_id = new_code(), joined.id if joined else None
+    message = render(
+        "invitation",
         name=name,
-        organization_id=joined.id if joined else None,
-        network="",
-        is_proven=True,
-        expires_at=tx.now + VALID_FOR[INVITATION],
+        code=new.code.reveal(),
+        link=new.link(public_url, CONFIRM_PATH),
+        public_url=public_url,
     )
-    values = {"name": name, "code": new.code.reveal(), "public_url": public_url}
-    _mail(tx, code_id, INVITATION, email, "invitation", _link(new, public_url), **values)
-    after = {"email": email, "organization_id": joined.id if joined else None}
+    code_id = mail_code(tx, new, INVITATION, email, message, name=name, organization_id=organization_id)
+    after = {"email": email, "organization_id": organization_id}
     audit.record(tx, actor, "user.invite", code_id, object_type="mailed_code", after=after)
     found = store.find_by_link(tx, new.link_digest)
     assert found is not None  # noqa: S101 - just added
@@ -189,11 +164,6 @@ def confirm_sign_up(
 def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:
     """Issue the first token of a new user, which can't spend credits."""
     return issue_token(tx, actor, str(user.id), FIRST_TOKEN, scopes=FIRST_SCOPES, expires_in_days=TOKEN_DAYS)
-
-
-def code_refusal() -> Exception:
-    """Return the error for a refused code, the same for every reason."""
-    return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def check_disposable(email: str) -> list[FieldError]:
@@ -231,13 +201,3 @@ def _limit_network(tx: Tx, request: SignUp) -> None:
             f"More than {unproven_limit.most} sign-ups without a solved challenge came from your network "
             "within an hour. Solve a challenge, as a browser with JavaScript does, or wait an hour."
         )
-
-
-def _link(new: NewCode, public_url: str, path: str = CONFIRM_PATH) -> str:
-    return f"{public_url}{path}?token={new.link_token.reveal()}"
-
-
-def _mail(tx: Tx, code_id: int, purpose: str, email: str, template: str, link: str, **values: object) -> None:
-    message = render(template, link=link, **values)
-    expires_at = tx.now + VALID_FOR[purpose]
-    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=expires_at)

@@ -22,13 +22,12 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.accounts.roles import OWNER
+from sublet.accounts.model import OWNER
 from sublet.accounts.store import memberships, organizations, users
-from sublet.dates import CLOCKS_APART
 from sublet.db import Pages, Query, Tx, insert_into
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, older
-from sublet.sign_up.codes import MEMBERSHIP, MailedCode, NewCode, ReceivedInvitation
+from sublet.schema import BIG_ID, Instant, metadata, older, recent
+from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, NewCode, ReceivedInvitation
 
 mailed_codes = Table(
     "mailed_codes",
@@ -134,9 +133,33 @@ def delete_expired(tx: Tx) -> None:
     tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
 
 
-def insert_code(tx: Tx, new: NewCode, **values: object) -> int:
-    """Add a code, and return its id."""
-    row = {"code_digest": new.code_digest, "link_digest": new.link_digest, "tries": 0, "created_at": tx.now}
+def insert_code(
+    tx: Tx,
+    new: NewCode,
+    purpose: str,
+    email: str,
+    *,
+    name: str = "",
+    network: str = "",
+    is_proven: bool = True,
+    **values: object,
+) -> int:
+    """Add a code that is valid from now on, and return its id.
+
+    `is_proven` is false for a sign-up without a solved challenge.
+    """
+    row = {
+        "purpose": purpose,
+        "email": email,
+        "name": name,
+        "network": network,
+        "is_proven": is_proven,
+        "code_digest": new.code_digest,
+        "link_digest": new.link_digest,
+        "tries": 0,
+        "created_at": tx.now,
+        "expires_at": tx.now + VALID_FOR[purpose],
+    }
     added = insert(mailed_codes).values(**row, **values).returning(mailed_codes.c.id)
     return int(tx.connection.execute(added).scalar_one())
 
@@ -151,14 +174,10 @@ class CodeRequest(NamedTuple):
 def list_requests_for(
     tx: Tx, email: str, purposes: Collection[str], since: datetime
 ) -> Sequence[CodeRequest]:
-    """Return the requests of codes for these purposes and an address since an instant, the newest first.
-
-    Requests from before the clock was set back, whose time is in the future, are left out.
-    """
+    """Return the requests of codes for these purposes and an address since an instant, the newest first."""
     at = mailed_codes.c.created_at
-    recent = (at > since) & (at <= tx.now + CLOCKS_APART)
     query = select(at, mailed_codes.c.network).where(
-        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & recent
+        (mailed_codes.c.email == email) & mailed_codes.c.purpose.in_(purposes) & recent(at, since, tx.now)
     )
     return [CodeRequest(*row) for row in tx.connection.execute(query.order_by(at.desc()))]
 
@@ -172,7 +191,7 @@ def count_of_network(tx: Tx, network: str, purposes: Collection[str], since: dat
     ).where(
         (mailed_codes.c.network == network)
         & mailed_codes.c.purpose.in_(purposes)
-        & (mailed_codes.c.created_at > since)
+        & recent(mailed_codes.c.created_at, since, tx.now)
     )
     row = tx.connection.execute(query).one()
     return int(row[0]), int(row[1])
@@ -218,7 +237,7 @@ def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = 
         else mailed_codes.c.organization_id == organization_id
     )
     query = select(func.count()).where(
-        of & (mailed_codes.c.purpose == MEMBERSHIP) & (mailed_codes.c.created_at > since)
+        of & (mailed_codes.c.purpose == MEMBERSHIP) & recent(mailed_codes.c.created_at, since, tx.now)
     )
     return int(tx.connection.execute(query).scalar_one())
 
@@ -226,7 +245,7 @@ def count_invitations(tx: Tx, since: datetime, *, organization_id: int | None = 
 def count_of_user(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
     """Return the number of codes for a purpose that a user requested since an instant."""
     of_user = (mailed_codes.c.user_id == user_id) & (mailed_codes.c.purpose == purpose)
-    query = select(func.count()).where(of_user & (mailed_codes.c.created_at > since))
+    query = select(func.count()).where(of_user & recent(mailed_codes.c.created_at, since, tx.now))
     return int(tx.connection.execute(query).scalar_one())
 
 
@@ -248,7 +267,8 @@ def count_tries_of(tx: Tx, user_id: int, purpose: str, since: datetime) -> int:
 
 def _count_tries(tx: Tx, of: ColumnElement[bool], since: datetime) -> int:
     query = select(func.coalesce(func.sum(mailed_codes.c.tries), 0))
-    return int(tx.connection.execute(query.where(of & (mailed_codes.c.created_at > since))).scalar_one())
+    counted = of & recent(mailed_codes.c.created_at, since, tx.now)
+    return int(tx.connection.execute(query.where(counted)).scalar_one())
 
 
 def find_by_link(tx: Tx, link_digest: str) -> MailedCode | None:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from sublet.accounts.model import User
-from sublet.accounts.recent_sign_in import require_recent_sign_in
+from sublet.accounts.sessions import require_recent_sign_in
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store as credit_store

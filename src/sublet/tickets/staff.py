@@ -189,7 +189,8 @@ def mail_reference(ticket_id: int, message_id: int) -> str:
 
 
 def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage) -> None:
-    """Enqueue a mail with a message of staff or the system to the ticket's `requester_email`.
+    """Enqueue a mail with a message of staff or the system to the ticket's `requester_email`, or to the
+    owners of the organization if the requester is deleted.
 
     Suspended users and users who turned off reminders get this mail too, because the ticket is theirs.
     """
@@ -201,7 +202,7 @@ def mail_requester(tx: Tx, ticket: Ticket, message_id: int, message: NewMessage)
         Message(mail_subject(ticket), mail_text(ticket, message)),
         reference=mail_reference(ticket.id, message_id),
         page=f"/tickets/{ticket_number(ticket.id)}",
-        recipient=ticket.requester_email,
+        recipient=ticket.requester_email if "@" in ticket.requester_email else None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sublet.accounts.roles import OWNER, ROLES
+from sublet.accounts.model import OWNER, ROLES
 from sublet.web.page import LISTED_MAX, PageCall
 
 

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from sublet.accounts.roles import MEMBER, OWNER
+from sublet.accounts.model import MEMBER, OWNER
 from sublet.errors import FieldError, Refusal, validation_failed
 from sublet.web.page import PageCall
 

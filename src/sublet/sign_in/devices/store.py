@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Boolean, Column, Index, String, Table, delete, func, insert, select, update
 
 from sublet.db import Tx
-from sublet.schema import BIG_ID, Instant, metadata
+from sublet.schema import BIG_ID, Instant, metadata, recent
 from sublet.sign_in.devices.model import PENDING, DeviceRequest
 
 device_requests = Table(
@@ -46,7 +46,7 @@ def has_user_code(tx: Tx, digest: str) -> bool:
 
 def count_of_network(tx: Tx, network: str, since: datetime) -> int:
     """Return the number of requests from a network since an instant."""
-    of = (device_requests.c.network == network) & (device_requests.c.created_at > since)
+    of = (device_requests.c.network == network) & recent(device_requests.c.created_at, since, tx.now)
     return int(
         tx.connection.execute(select(func.count()).select_from(device_requests).where(of)).scalar_one()
     )

@@ -27,7 +27,7 @@ from sublet.accounts.store import users, within_names
 from sublet.db import Tx
 from sublet.ids import Position
 from sublet.restrictions import Restrictions
-from sublet.schema import BIG_ID, Instant, metadata, older
+from sublet.schema import BIG_ID, Instant, metadata, older, recent
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.transfers.model import EXPIRED, PENDING, NameTransfer, TransferFilter
 
@@ -191,15 +191,15 @@ def _in_state(state: str, now: datetime) -> ColumnElement[bool]:
 def list_transfer_start_times(tx: Tx, user_id: int, since: datetime) -> Sequence[datetime]:
     """Return the times at which a user started transfers after an instant, newest first."""
     at = name_transfers.c.created_at
-    query = select(at).where((name_transfers.c.from_user_id == user_id) & (at > since)).order_by(at.desc())
-    return tx.connection.execute(query).scalars().all()
+    started = (name_transfers.c.from_user_id == user_id) & recent(at, since, tx.now)
+    return tx.connection.execute(select(at).where(started).order_by(at.desc())).scalars().all()
 
 
 def count_mailed(tx: Tx, email: str, since: datetime, from_user_id: int | None = None) -> int:
     """Return the number of offers mailed to an address after an instant, from one user or from all users."""
     columns = name_transfers.c
     query = select(func.count()).where(
-        (columns.recipient_email == email) & (columns.created_at > since) & columns.is_mailed
+        (columns.recipient_email == email) & recent(columns.created_at, since, tx.now) & columns.is_mailed
     )
     if from_user_id is not None:
         query = query.where(columns.from_user_id == from_user_id)

@@ -1,17 +1,54 @@
-"""Use a mailed code or link once (docs/spec-choices.md, "Opening an account")."""
+"""Mail codes and links, and use each once (docs/spec-choices.md, "Opening an account")."""
 
 from collections.abc import Collection
+from typing import Any
 
 from sublet.accounts.fields import check_email
 from sublet.accounts.store import lock_user
 from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
 from sublet.db import Tx
-from sublet.limits import WRONG_CODES
-from sublet.mail.letter import render
+from sublet.errors import FieldError, ValidationFailed, validation_failed
+from sublet.limits import CODES_OF_NETWORK_TO_ADDRESS, CODES_TO_ADDRESS, WRONG_CODES, Limit
+from sublet.mail.letter import Message, render
 from sublet.mail.outbox import enqueue_to
 from sublet.sign_up import store
-from sublet.sign_up.codes import TRIES_MAX, MailedCode, matches_code
+from sublet.sign_up.codes import TRIES_MAX, VALID_FOR, MailedCode, NewCode, matches_code
+
+CODE_SENTENCE = (
+    "This code is wrong, used or too old. Give the newest code, or ask for a new one. After too many wrong "
+    "codes in a day, only the link in the mail works."
+)
+
+
+def may_mail_code(
+    tx: Tx, email: str, network: str, purposes: Collection[str], mail_count: int, limit: Limit
+) -> bool:
+    """True if an address may get another code for these purposes.
+
+    False if it got one within the last minute, or the maximum within an hour at the request of this network,
+    or if `mail_count`, the number of its mails from `lock_and_count_mails`, has reached `limit`.
+    """
+    mailed = store.list_requests_for(tx, email, purposes, CODES_OF_NETWORK_TO_ADDRESS.since(tx.now))
+    of_network = [each for each in mailed if each.network == network]
+    return not (
+        (mailed and mailed[0].at > CODES_TO_ADDRESS.since(tx.now))
+        or len(of_network) >= CODES_OF_NETWORK_TO_ADDRESS.most
+        or mail_count >= limit.most
+    )
+
+
+def mail_code(tx: Tx, new: NewCode, purpose: str, email: str, message: Message, **values: Any) -> int:
+    """Store a code with these columns, mail the message that has it, and return the id of the code."""
+    code_id = store.insert_code(tx, new, purpose, email, **values)
+    expires_at = tx.now + VALID_FOR[purpose]
+    enqueue_to(tx, email, message, reference=f"code:{code_id}", expires_at=expires_at)
+    return code_id
+
+
+def code_refusal() -> ValidationFailed:
+    """Return the error for a refused code, the same for every reason."""
+    return validation_failed([FieldError("code", "value_invalid", CODE_SENTENCE)])
 
 
 def use_link(tx: Tx, link_token: str, purposes: Collection[str]) -> MailedCode | None:
@@ -40,7 +77,9 @@ def use_code(tx: Tx, email: str, code: str, purposes: Collection[str]) -> Mailed
     if not matches_code(found, code):
         store.count_try(tx, found.id)
         if takes_only_links(tx, address, purposes):
-            enqueue_to(tx, address, render("wrong_codes"), reference=f"wrong_codes:{found.id}")
+            # One code can reach the limit again, when the attempts of a day ago don't count any more.
+            reference = f"wrong_codes:{found.id}:{found.tries + 1}"
+            enqueue_to(tx, address, render("wrong_codes"), reference=reference)
         return None
     return _use_if_valid(tx, found)
 
