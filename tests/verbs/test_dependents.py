@@ -21,7 +21,7 @@ from sublet.subdomains import store
 from sublet.subdomains.dates.timeline import PAST_ACTIONS, timeline
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
-from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, nameserver_warnings
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, registry_warnings
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
@@ -262,7 +262,7 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     ada = lapse(registry)
     start = registry.now
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(ada.id))
     assert warning == (
         f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} "
         "will be removed on 21 December 2026, 09:30 UTC. Use another nameserver."
@@ -275,12 +275,12 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert subjects(registry)[1:] == [f"Nameservers of {ADA} are about to be removed"]
     registry.live(days=7)
     assert subjects(registry)[2:] == [f"Nameservers of {ADA} were removed"]
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(ada.id))
     assert warning.startswith(f"{HOST}: removed on 21 December 2026, 09:30 UTC, because ")
     told = [(each.event, each.past) for each in events(registry, ada) if each.by == "system"]
     assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
     put(registry, ADA, "ben", OUT)
-    assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
+    assert registry.read(registry_warnings, registry.subdomain(ada.id)) == ()
 
 
 def test_the_doctor_lists_dependents_of_names_in_the_trash(registry: Registry) -> None:

@@ -12,7 +12,7 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameservers import nameserver_warnings
+from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -65,7 +65,7 @@ def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, 
     mine = registry.register(
         "mine.example.test", nameservers=(*nameservers, "ns1.provider.example"), **members
     )
-    return registry.read(nameserver_warnings, mine)
+    return registry.read(registry_warnings, mine)
 
 
 def test_a_name_that_no_user_has_registered(registry: Registry) -> None:
@@ -74,7 +74,7 @@ def test_a_name_that_no_user_has_registered(registry: Registry) -> None:
     mine = registry.register("mine.example.test")
     host = "ns1.x.deep.example.test"
     registry.write(store_unchecked, mine, host)
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(mine.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(mine.id))
     assert warning.startswith(
         f"The nameserver {host} doesn't resolve: x.deep.example.test is not registered."
     )
@@ -112,7 +112,7 @@ def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(registry: Regis
     registry.write(edit_platform_domain, OPERATOR, "else.test", {"hidden": True})
     mine = registry.register("mine.example.test")
     registry.write(store_unchecked, mine, "ns1.held.else.test", "ns1.free.else.test")
-    held, free = registry.read(nameserver_warnings, registry.subdomain(mine.id))
+    held, free = registry.read(registry_warnings, registry.subdomain(mine.id))
     assert held.replace("held", "free") == free
     assert "is not in the DNS" in free
 
