@@ -1,19 +1,15 @@
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.errors import FieldError
-from sublet.platform_domains.model import PlatformDomain, default_settings
+from sublet.platform_domains.model import PlatformDomain
 from sublet.structs import replace
 from sublet.subdomains.model import Register
 from sublet.subdomains.naming import canonical_domain, label_of, resolve_for_operator
+from support.rule_domains import rule_domain
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-DOMAIN = PlatformDomain(
-    id=7, domain="example.test", created_at=NOW, updated_at=NOW, **default_settings("example.test")
-)
+DOMAIN = rule_domain()
 
 
 def asked_for(

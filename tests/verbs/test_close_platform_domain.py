@@ -89,7 +89,8 @@ def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry:
     registry.refused(
         RegistrationClosed, register, registry.actor(), Register(fqdn=f"new.{ZONE}"), free_quota=9
     )
-    registry.refused(RegistrationClosed, renew, registry.actor(), SHOP, PAID)
+    closing = registry.refused(RegistrationClosed, renew, registry.actor(), SHOP, PAID)
+    assert f"{ZONE} closes on " in closing.message
     assert "renew" not in allowed_actions(
         registry.subdomain(held.id), registry.now, user_suspended=False, quota_left=True
     )
@@ -103,7 +104,8 @@ def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry:
     registry.write(operator_restore, OPERATOR, other.fqdn)
     assert registry.live(days=49) == {}
     assert registry.live(days=1) == {"trashed": 2}
-    registry.refused(RegistrationClosed, operator_restore, OPERATOR, other.fqdn)
+    closed = registry.refused(RegistrationClosed, operator_restore, OPERATOR, other.fqdn)
+    assert f"{ZONE} closed on " in closed.message
 
 
 def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:

@@ -11,10 +11,11 @@ from sqlalchemy import select
 from sublet import audit
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.dns.types import Delegation, GlueEntry
+from sublet.dns.types import Delegation, GlueEntry, Record
 from sublet.doctor.notices import list_notices
 from sublet.errors import FieldError, SubdomainUnavailable, ValidationFailed
 from sublet.mail.store import mails
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
@@ -110,10 +111,17 @@ def test_a_nameserver_below_an_unregistered_name_is_refused(registry: Registry, 
     put(registry, ADA, "ben", "ns1.x.deep.example.test", "deep.example.test")
 
 
-def test_the_operator_s_nameservers_are_accepted(registry: Registry) -> None:
+def test_the_operator_s_nameservers_are_accepted_without_a_warning(registry: Registry) -> None:
+    """The operator's are the platform domain, its nameservers, reserved labels, and adopted records."""
     registry.write(set_label, OPERATOR, "example.test", "dns", "reserved")
     registry.write(set_label, OPERATOR, "example.test", "mail", "standard")
-    take(registry, ADA, "ben", "ns7.example.test", "ns1.dns.example.test", "example.test")
+    by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
+    registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
+    edit = {"apex_nameservers": ("hosts.example.test",)}
+    registry.write(edit_platform_domain, OPERATOR, "example.test", edit)
+    labels = ("ns7.", "ns1.dns.", "", "hosts.", "host.dc.")
+    ada = registry.register(ADA, "ben", nameservers=[f"{each}example.test" for each in labels])
+    assert registry.read(registry_warnings, ada) == ()
     with registry.refuses(ValidationFailed) as caught:
         take(registry, "bob.example.test", "ben", "mx.mail.example.test")
     assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")], "it can be registered"

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from sublet.credits.model import Payable
-from sublet.dns.types import GlueEntry, Record
+from sublet.dns.types import GlueEntry
 from sublet.errors import ValidationFailed
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
@@ -20,11 +19,7 @@ from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
 ROUNDS = 3
-
-
 OF = {"ann": "a.example.test", "ben": "b.else.test"}
-
-
 CLOSING = {"ann": "ns.b.else.test", "ben": "ns.a.example.test"}
 
 
@@ -49,14 +44,8 @@ def test_one_of_two_concurrent_changes_that_close_a_cycle_is_refused(registry: R
 
 
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")
-
-
 OTHER = "other.example.test"
-
-
 HOST = f"ns1.{OTHER}"
-
-
 NOT_IN_THE_DNS = f"The nameserver {HOST} doesn't resolve: {OTHER} is not in the DNS. Use another nameserver."
 
 
@@ -84,14 +73,6 @@ def test_no_warning_for_nameservers_that_can_be_found(registry: Registry) -> Non
     registry.register(OTHER, "ben", nameservers=ELSEWHERE)
     glue = (GlueEntry("ns1.mine.example.test", "8.8.8.8"),)
     assert warned(registry, HOST, "ns2.provider.example", "ns1.mine.example.test", glue=glue) == ()
-
-
-def test_no_warning_for_the_operator_s_nameservers(registry: Registry) -> None:
-    """The operator's are the platform domain, its nameservers, reserved labels, and adopted records."""
-    by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
-    registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
-    hosts = ("example.test", "ns1.example.test", "ns7.example.test", "host.dc.example.test")
-    assert warned(registry, *hosts) == ()
 
 
 @pytest.mark.parametrize("state", ["no nameservers", "suspended"])

@@ -2,6 +2,8 @@
 subdomain renew`).
 """
 
+from datetime import datetime
+
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder
 from sublet.accounts.model import User
@@ -50,7 +52,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
-    refuse_closing(subdomain)
+    refuse_closing(subdomain, tx.now)
     refuse_renewed_by_operator(subdomain)
     if not is_renewal_open(subdomain, tx.now):
         raise _not_available(
@@ -61,15 +63,20 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     return extend(tx, actor, user, subdomain, payable, action="renew")
 
 
-def refuse_closing(subdomain: Subdomain) -> None:
-    """Raise `RegistrationClosed` if the platform domain of a name closes, because its names can't be renewed,
-    or restored after their expiry.
+def refuse_closing(subdomain: Subdomain, now: datetime) -> None:
+    """Raise `RegistrationClosed` if the platform domain of a name closes or has closed, because its names
+    can't be renewed, or restored after their expiry.
     """
-    if subdomain.names_until is not None:
-        raise RegistrationClosed(
-            f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
-            "or restored after their expiry. Choose a name under another platform domain."
+    if (until := subdomain.names_until) is None:
+        return
+    if until <= now:
+        reason = f"{subdomain.domain} closed on {until:%Y-%m-%d}, so its names can't be renewed or restored."
+    else:
+        reason = (
+            f"{subdomain.domain} closes on {until:%Y-%m-%d}, so its names can't be renewed, or restored "
+            "after their expiry."
         )
+    raise RegistrationClosed(f"{reason} Choose a name under another platform domain.")
 
 
 def refuse_renewed_by_operator(subdomain: Subdomain) -> None:
