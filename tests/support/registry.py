@@ -34,7 +34,7 @@ from sublet.primaries.plan import plan_changes
 from sublet.primaries.publisher_transactions import Batch, Result, begin_publication, record_publication
 from sublet.schema import metadata
 from sublet.subdomains import store
-from sublet.subdomains.milestones import SweepDates
+from sublet.subdomains.lifecycle import SweepDates
 from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names

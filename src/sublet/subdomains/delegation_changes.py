@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from sublet.audit import AuditEvent, Change
 from sublet.dns.types import DsRecord
-from sublet.subdomains.lifecycle import effective_start, restorable_until
-from sublet.subdomains.milestones import trash_reminder_at
+from sublet.subdomains.lifecycle import effective_start, restorable_until, trash_reminder_at
 from sublet.subdomains.model import Subdomain
 
 NOTICE = "subdomain.nameserver_notice"

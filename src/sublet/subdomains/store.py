@@ -45,7 +45,7 @@ from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.structs import replace
-from sublet.subdomains.milestones import dates_of
+from sublet.subdomains.lifecycle import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 
 S = TypeVar("S", bound=ShownSubdomain)
