@@ -267,7 +267,7 @@ def list_visible(
     """Return a page of the platform domains that an organization sees and the actor's token may use, newest
     first.
 
-    The SQL condition repeats the rule `visibility.is_visible`; a test compares the two.
+    The SQL condition repeats the rule `model.is_visible`; a test compares the two.
     """
     found: list[PlatformDomain] = []
     while len(found) < limit:

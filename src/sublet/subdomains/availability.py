@@ -94,7 +94,7 @@ def find_requested_name(
 
     `free_quota` applies to users without their own quota. The operator's `permission` has a mode that
     replaces `registration_mode`. `withheld` are the modes that the user can't use yet
-    (`quota.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
+    (`modes.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
 
     Raises:
         Outdated: the platform domain has changed since it was read.

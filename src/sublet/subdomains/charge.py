@@ -71,16 +71,15 @@ def check_payable(
     tx: Tx,
     user: User,
     payable: Payable,
+    offer: Offer | None,
     *,
     action: str,
-    platform_domain_id: int | None,
-    registration_mode: str | None,
     list_price: int,
 ) -> tuple[Coupon | None, list[FieldError]]:
     """Lock and return the coupon of a request, with the errors in `max_credits` and `coupon_code`.
 
-    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. Without a mode the price
-    is unknown, so `coupon_not_applicable` isn't reported.
+    Codes: `value_invalid` (max_credits), `coupon_invalid`, `coupon_not_applicable`. Without an offer the
+    price is unknown, so `coupon_not_applicable` isn't reported.
     """
     errors = []
     if payable.max_credits is not None and payable.max_credits < 0:
@@ -93,11 +92,11 @@ def check_payable(
         now=tx.now,
         uses_by_user=credit_store.count_uses_by_user(tx, coupon.id, user.id) if coupon else 0,
         action=action,
-        platform_domain_id=platform_domain_id or 0,
-        registration_mode=registration_mode or "",
+        platform_domain_id=offer.platform_domain_id if offer else 0,
+        registration_mode=offer.mode if offer else "",
         list_price=list_price,
     )
-    if problem is not None and (registration_mode is not None or problem.code == "coupon_invalid"):
+    if problem is not None and (offer is not None or problem.code == "coupon_invalid"):
         return None, [*errors, problem]
     return coupon, errors
 
@@ -199,7 +198,7 @@ def quote_and_check(
 
     Raises, in this order:
         PaymentConfirmationRequired, InsufficientScope, PriceChanged, InsufficientCredits: see
-            `quote.check_payment`.
+            `check_payment`.
         SignInRequired: it costs credits, and the session's last sign-in is more than ten minutes ago. It has
             the quote, so that a page goes on showing the price.
         TokenRestricted: see `refuse_over_daily_credits`.

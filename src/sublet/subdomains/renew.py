@@ -148,16 +148,9 @@ def extend(
         offer, list_price = find_renewal_offer(tx, subdomain)
         mode, period_days = offer.mode, offer.period_days
     else:
-        mode, period_days, list_price = subdomain.registration_type, given_days, 0
-    coupon, errors = check_payable(
-        tx,
-        user,
-        payable,
-        action=action,
-        platform_domain_id=subdomain.platform_domain_id,
-        registration_mode=mode,
-        list_price=list_price,
-    )
+        offer, list_price = None, 0
+        mode, period_days = subdomain.registration_type, given_days
+    coupon, errors = check_payable(tx, user, payable, offer, action=action, list_price=list_price)
     if errors:
         raise validation_failed(errors)
     starts_at = next_term_start(subdomain, tx.now, period_days)

@@ -329,9 +329,9 @@ def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
 
 
 def find_subdomain_of_user(
-    tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
+    tx: Tx, user_id: int | None, *, subdomain_id: int | None, fqdn: str | None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None.
+    """Return a user's subdomain with this id, or else with this name, live or in the trash, or None.
 
     Not checked: the token's restrictions.
     """
