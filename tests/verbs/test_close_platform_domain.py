@@ -2,7 +2,7 @@
 both databases.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -124,12 +124,15 @@ def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_unknown_platform_domains_and_dates_too_soon_or_over_are_refused(registry: Registry) -> None:
+def test_unknown_platform_domains_and_dates_too_soon_too_late_or_over_are_refused(registry: Registry) -> None:
     registry.refused(NotFound, close_platform_domain, OPERATOR, "no.test", UNTIL)
     registry.refused(NotFound, keep_platform_domain, OPERATOR, "no.test")
     with registry.refuses(ValidationFailed) as caught:
         close(registry, START + timedelta(days=30, microseconds=-1))
     assert "Give 2026-12-22 or a later date." in caught[0].errors[0].message
+    with registry.refuses(ValidationFailed) as caught:  # the dates of the trash would have no year
+        close(registry, datetime(9999, 12, 31, tzinfo=UTC))
+    assert caught[0].errors[0].message == "Give 2126-10-28 or an earlier date."
     close(registry)
     registry.now = UNTIL
     for verb in (keep_platform_domain, lambda tx, actor, zone: close_platform_domain(tx, actor, zone, UNTIL)):

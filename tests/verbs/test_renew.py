@@ -79,7 +79,9 @@ def test_the_operator_renews_at_any_time_without_a_charge(registry: Registry) ->
     for days in (0, 3651):
         registry.refused(ValidationFailed, operator_renew, OPERATOR, SHOP, days)
     registry.write(suspend, OPERATOR, SHOP)
-    registry.write(operator_renew, OPERATOR, SHOP)
+    for _ in range(10):
+        registry.write(operator_renew, OPERATOR, SHOP, 3650)
+    registry.refused(Conflict, operator_renew, OPERATOR, SHOP)  # a century ahead
 
 
 def test_the_operator_renews_in_the_trash_so_that_a_name_can_be_restored(registry: Registry) -> None:

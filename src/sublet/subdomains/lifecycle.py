@@ -37,6 +37,11 @@ twice.
 AUTO_RENEW_REST = timedelta(days=1)
 """The pause between two attempts of automatic renewal. In the pause the user may buy credits."""
 
+FARTHEST = timedelta(days=36_500)
+"""How far ahead the operator may move the dates of names. Python has no date after the year 9999, and other
+dates of a name follow, such as that of its purge.
+"""
+
 ACTIONS = ("update_nameservers", "retry", "renew", "set_auto_renew", "delete", "restore")
 """The registrant's verbs on a name, in the order of the contract."""
 _ALL_BUT_RESTORE = frozenset(ACTIONS) - {"restore"}

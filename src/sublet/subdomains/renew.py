@@ -10,7 +10,7 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx, together
-from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
+from sublet.errors import Conflict, RegistrationClosed, RenewalNotAvailable, validation_failed
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
 from sublet.subdomains.charge import add_term, charge, check_payable, find_renewal_offer, quote_and_check
@@ -22,6 +22,7 @@ from sublet.subdomains.find import (
     reread,
 )
 from sublet.subdomains.lifecycle import (
+    FARTHEST,
     is_renewal_open,
     is_renewed_by_operator,
     next_term_start,
@@ -109,7 +110,7 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
         NotFound: there is no such name.
         ClockImplausible: the new expiry could be wrong.
         ValidationFailed: the days are out of range.
-        Conflict: the name was purged.
+        Conflict: the name was purged; its expiry is more than `FARTHEST` ahead.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_implausible_clock(tx)
@@ -117,6 +118,11 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
     if errors := period_errors("days", period_days):
         raise validation_failed(errors)
     refuse_purged(subdomain)
+    if subdomain.expires_at > tx.now + FARTHEST:
+        raise Conflict(
+            f"{subdomain.fqdn} expires on {subdomain.expires_at:%Y-%m-%d}, and can't be renewed any further. "
+            "No action needed."
+        )
     user = find_member(tx, subdomain.user_id).user
     extend(tx, actor, user, subdomain, Payable(), action="renew", given_days=period_days)
     return reread(tx, subdomain)
