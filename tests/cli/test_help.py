@@ -139,9 +139,6 @@ NUMBERS = [
     (["credits", "adjust", "--reason", "too many", ANNA, "-5"], 0, "Give --credits;"),
     (["credits", "adjust", ANNA, "--json", "-5"], 0, "Give --credits;"),
     (["credits", "grant", ANNA, "--credits", "-5", "--reason", "r"], 1, "credits"),
-    (["credits", "refund", "-5"], 1, "-5"),
-    (["token", "revoke", "-5"], 1, "-5"),
-    (["package", "retire", "-5"], 1, "-5"),
 ]
 
 
@@ -156,6 +153,25 @@ def test_a_negative_number_is_an_argument(
     if exit_code == 0:
         history = json.loads(invoke(["credits", "history", ANNA, "--json"], registry.url).stdout)
         assert history["payments"][0]["credits"] == -5
+
+
+IDS = f"""
+audit show
+credits refund
+mail retry
+package retire
+payment record {ANNA} --reference r --package
+token revoke
+token show
+"""
+
+
+def test_a_number_that_is_no_id_is_refused(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    for words in IDS.strip().splitlines():
+        for number in ("0", "-5", str(2**63)):
+            result = invoke([*words.split(), number], registry.url)
+            assert (result.exit_code, "Invalid value for" in result.stderr) == (2, True), result.output
 
 
 @pytest.mark.parametrize(

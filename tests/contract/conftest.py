@@ -1,11 +1,22 @@
-"""One running service for the many hostile requests of this folder: none of them may change it."""
+"""The service of a module, and one for the hostile requests of this folder, which may not change it."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from support.hostile_input import Target, prepare
-from support.running_service import registry_address, running_service
+from support.open_registry import opened
+from support.running_service import RunningService, registry_address, running_service
+
+
+@pytest.fixture(scope="module")
+def shop(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """The service of a module, with the module's `SETTINGS`; every invariant must hold at the end."""
+    settings = getattr(request.module, "SETTINGS", {})
+    with opened(tmp_path_factory.mktemp("shop"), **settings) as service:
+        yield service
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,12 @@
 """GET /availability: the shape of its answer, who sees which date, its scope and its rate limit."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import RunningService
 
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("availability"), free_quota=5) as service:
-        yield service
+SETTINGS = {"free_quota": 5}
 
 
 def test_the_answer_about_a_free_name_and_then_a_taken_one(shop: RunningService) -> None:

@@ -2,7 +2,6 @@
 and its clock.
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from sublet.subdomains.lifecycle import ACTIONS
 from support.error_triggers import new_user, unused_name
-from support.open_registry import instant, opened
+from support.open_registry import instant
 from support.running_service import Registrant, RunningService
 from support.serve_process import wait_until
 from support.subdomain_states import ACTION_REQUESTS
@@ -19,10 +18,7 @@ from support.subdomain_states import ACTION_REQUESTS
 NS1 = "ns1.provider.example"
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("life"), free_quota=50) as service:
-        yield service
+SETTINGS = {"free_quota": 50}
 
 
 def held(shop: RunningService, who: Registrant, **body: Any) -> str:

@@ -2,7 +2,6 @@
 coupons, history of credits.
 """
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,17 +9,16 @@ import httpx
 import pytest
 
 from support.error_triggers import new_user, unused_name
-from support.open_registry import instant, opened
+from support.open_registry import instant
 from support.running_service import Registrant, RunningService
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("money")) as service:
-        service.add_domain("class.test", "--premium-length-max", "2")
-        for mode, price in (("premium", "50"), ("special", "80")):
-            service.operator("domain", "offer", "class.test", "--mode", mode, "--price", price)
-        yield service
+def shop(shop: RunningService) -> RunningService:
+    shop.add_domain("class.test", "--premium-length-max", "2")
+    for mode, price in (("premium", "50"), ("special", "80")):
+        shop.operator("domain", "offer", "class.test", "--mode", mode, "--price", price)
+    return shop
 
 
 def post(shop: RunningService, who: Registrant, fqdn: str, **body: Any) -> httpx.Response:

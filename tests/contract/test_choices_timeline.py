@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sublet.accounts.store import find_user
-from sublet.credits.fields import CREDITS_MAX
+from sublet.credits.ledger import CREDITS_MAX
 from sublet.db import Tx
 from sublet.structs import replace
 from sublet.subdomains import store

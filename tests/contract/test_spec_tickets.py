@@ -1,14 +1,13 @@
 """Spec, part 4, "Support tickets", with what parts 2, 3 and 7 say of them; one test for each rule."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from support.error_triggers import new_user, unused_name
-from support.open_registry import instant, opened
+from support.open_registry import instant
 from support.running_service import Registrant, RunningService
 
 TICKET_FIELDS = [
@@ -17,12 +16,6 @@ TICKET_FIELDS = [
 ]  # fmt: skip
 MESSAGE_FIELDS = ["id", "author_type", "author_name", "message", "message_format", "created_at"]
 QUESTION = {"subject": "A question", "message": "How do I?"}
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("tickets")) as service:
-        yield service
 
 
 @pytest.fixture

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sublet.dns.delegation import check_delegation, delegation_warnings, find_nameserver_cycle, prune_glue
+from sublet.dns.delegation import (
+    check_delegation,
+    delegation_warnings,
+    find_nameserver_cycle,
+    prune_glue,
+    without_nameservers,
+)
 from sublet.dns.types import Delegation, Dnskey, DsLike, DsRecord, GlueEntry
 
 OWNER = "foo.example.test"
@@ -318,3 +324,13 @@ def test_a_cycle_is_found_if_no_resolver_could_find_the_name(
         assert cycle[0] == A
         assert cycle[-1] in cycle[:-1]
         assert all(after in delegations[before] for before, after in pairwise(cycle))
+
+
+def test_without_nameservers() -> None:
+    ds = (DsRecord(1, 13, 2, "ab" * 32),)
+    glue = (GlueEntry("ns1.ada.example.test", "8.8.8.8", None),)
+    hosts = ("ns1.gone.example.test", "ns1.ada.example.test")
+    delegation = Delegation(hosts, glue, ds)
+    assert without_nameservers(delegation, hosts[:1]) == Delegation(hosts[1:], glue, ds)
+    assert without_nameservers(delegation, hosts[1:]) == Delegation(hosts[:1], (), ds)
+    assert without_nameservers(delegation, hosts) == Delegation()

@@ -1,22 +1,11 @@
-from datetime import UTC, datetime
-
 import pytest
 
 from sublet.platform_domains.labels import MODES_BY_CLASS, classify
-from sublet.platform_domains.model import (
-    LABEL_CLASSES,
-    MODES,
-    Label,
-    PlatformDomain,
-    default_settings,
-    is_visible,
-)
+from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, is_visible
 from sublet.structs import replace
+from support.rule_domains import rule_domain
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-DOMAIN = PlatformDomain(
-    id=7, domain="example.test", created_at=NOW, updated_at=NOW, **default_settings("example.test")
-)
+DOMAIN = rule_domain()
 
 
 @pytest.mark.parametrize("hidden", [False, True])

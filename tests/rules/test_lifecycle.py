@@ -17,13 +17,13 @@ from sublet.subdomains.lifecycle import (
     is_restorable,
     lost_at,
     next_term_start,
+    planned_milestones,
     provisioning_status,
     renewal_available,
     renewal_opens_at,
     restorable_until,
     term_end,
 )
-from sublet.subdomains.milestones import planned_milestones
 from sublet.subdomains.model import STATUSES, Subdomain
 from support.sample_subdomain import DAY, NAME, NOW, SERVED
 

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sublet.subdomains.lifecycle import lost_at
-from sublet.subdomains.milestones import SweepDates, dates_of, next_milestone_at, planned_milestones, reached
+from sublet.subdomains.lifecycle import (
+    SweepDates,
+    dates_of,
+    lost_at,
+    next_milestone_at,
+    planned_milestones,
+    reached,
+)
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.sweep.brake import away_reason, behind_reason, jump_reason, losses_reason
 from support.sample_subdomain import DAY, NAME, NOW

@@ -1,19 +1,15 @@
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.errors import FieldError
-from sublet.platform_domains.model import PlatformDomain, default_settings
+from sublet.platform_domains.model import PlatformDomain
 from sublet.structs import replace
 from sublet.subdomains.model import Register
-from sublet.subdomains.naming import canonical_domain, label_of
+from sublet.subdomains.naming import canonical_domain, label_of, resolve_for_operator
+from support.rule_domains import rule_domain
 
-NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
-DOMAIN = PlatformDomain(
-    id=7, domain="example.test", created_at=NOW, updated_at=NOW, **default_settings("example.test")
-)
+DOMAIN = rule_domain()
 
 
 def asked_for(
@@ -65,6 +61,16 @@ def test_errors_of_a_requested_name(
 ) -> None:
     _, found = asked_for(label=label, fqdn=fqdn)
     assert [(each.field, each.code) for each in found] == errors
+
+
+@pytest.mark.parametrize(
+    "fqdn", ["a_b.example.test", "a_b.Example.TEST.", "a_b\u3002example\uff0etest", "a_b\uff61example.test"]
+)
+def test_an_invalid_label_is_found_before_the_platform_domain_in_any_form(fqdn: str) -> None:
+    asked = Register(fqdn=fqdn)
+    found, label, (error,) = resolve_for_operator(asked, [DOMAIN])
+    assert (found, label, error.code) == (DOMAIN, None, "label_invalid")
+    assert error.message.startswith("`a_b` contains `_`")
 
 
 @pytest.mark.parametrize(("label", "fqdn", "field"), [("é", None, "label"), (None, "é.example.test", "fqdn")])

@@ -36,7 +36,7 @@ from sublet.primaries.publisher_transactions import Batch, Result, begin_publica
 from sublet.primaries.update import plan_changes
 from sublet.schema import metadata
 from sublet.subdomains import store
-from sublet.subdomains.milestones import SweepDates
+from sublet.subdomains.lifecycle import SweepDates
 from sublet.subdomains.model import OperatorPermission, Register, Subdomain
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sublet.accounts.fields import check_email
 from sublet.accounts.tokens.api import ChangeTokenBody
-from sublet.credits.fields import check_credits
+from sublet.credits.ledger import check_credits
 from sublet.dns.addresses import InvalidAddress, parse_ipv4, parse_ipv6
 from sublet.dns.ds import parse_ds
 from sublet.dns.names import parse_domain_name, parse_host_name

@@ -2,7 +2,7 @@
 both databases.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -89,7 +89,8 @@ def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry:
     registry.refused(
         RegistrationClosed, register, registry.actor(), Register(fqdn=f"new.{ZONE}"), free_quota=9
     )
-    registry.refused(RegistrationClosed, renew, registry.actor(), SHOP, PAID)
+    closing = registry.refused(RegistrationClosed, renew, registry.actor(), SHOP, PAID)
+    assert f"{ZONE} closes on " in closing.message
     assert "renew" not in allowed_actions(
         registry.subdomain(held.id), registry.now, user_suspended=False, quota_left=True
     )
@@ -103,7 +104,8 @@ def test_nothing_is_registered_renewed_or_restored_after_its_paid_time(registry:
     registry.write(operator_restore, OPERATOR, other.fqdn)
     assert registry.live(days=49) == {}
     assert registry.live(days=1) == {"trashed": 2}
-    registry.refused(RegistrationClosed, operator_restore, OPERATOR, other.fqdn)
+    closed = registry.refused(RegistrationClosed, operator_restore, OPERATOR, other.fqdn)
+    assert f"{ZONE} closed on " in closed.message
 
 
 def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:
@@ -122,12 +124,15 @@ def test_the_date_is_moved_and_withdrawn(registry: Registry) -> None:
     assert registry.doctor() == []
 
 
-def test_unknown_platform_domains_and_dates_too_soon_or_over_are_refused(registry: Registry) -> None:
+def test_unknown_platform_domains_and_dates_too_soon_too_late_or_over_are_refused(registry: Registry) -> None:
     registry.refused(NotFound, close_platform_domain, OPERATOR, "no.test", UNTIL)
     registry.refused(NotFound, keep_platform_domain, OPERATOR, "no.test")
     with registry.refuses(ValidationFailed) as caught:
         close(registry, START + timedelta(days=30, microseconds=-1))
     assert "Give 2026-12-22 or a later date." in caught[0].errors[0].message
+    with registry.refuses(ValidationFailed) as caught:  # the dates of the trash would have no year
+        close(registry, datetime(9999, 12, 31, tzinfo=UTC))
+    assert caught[0].errors[0].message == "Give 2126-10-28 or an earlier date."
     close(registry)
     registry.now = UNTIL
     for verb in (keep_platform_domain, lambda tx, actor, zone: close_platform_domain(tx, actor, zone, UNTIL)):

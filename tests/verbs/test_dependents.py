@@ -11,17 +11,18 @@ from sqlalchemy import select
 from sublet import audit
 from sublet.credits.model import Payable
 from sublet.db import Tx
-from sublet.dns.types import Delegation, GlueEntry
+from sublet.dns.types import Delegation, GlueEntry, Record
 from sublet.doctor.notices import list_notices
 from sublet.errors import FieldError, SubdomainUnavailable, ValidationFailed
 from sublet.mail.store import mails
+from sublet.platform_domains import zone_store
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.dates.timeline import PAST_ACTIONS, timeline
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register, Subdomain, TimelineEvent, UpdateNameservers
-from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, nameserver_warnings
+from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, registry_warnings
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.restore import restore
@@ -110,10 +111,17 @@ def test_a_nameserver_below_an_unregistered_name_is_refused(registry: Registry, 
     put(registry, ADA, "ben", "ns1.x.deep.example.test", "deep.example.test")
 
 
-def test_the_operator_s_nameservers_are_accepted(registry: Registry) -> None:
+def test_the_operator_s_nameservers_are_accepted_without_a_warning(registry: Registry) -> None:
+    """The operator's are the platform domain, its nameservers, reserved labels, and adopted records."""
     registry.write(set_label, OPERATOR, "example.test", "dns", "reserved")
     registry.write(set_label, OPERATOR, "example.test", "mail", "standard")
-    take(registry, ADA, "ben", "ns7.example.test", "ns1.dns.example.test", "example.test")
+    by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
+    registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
+    edit = {"apex_nameservers": ("hosts.example.test",)}
+    registry.write(edit_platform_domain, OPERATOR, "example.test", edit)
+    labels = ("ns7.", "ns1.dns.", "", "hosts.", "host.dc.")
+    ada = registry.register(ADA, "ben", nameservers=[f"{each}example.test" for each in labels])
+    assert registry.read(registry_warnings, ada) == ()
     with registry.refuses(ValidationFailed) as caught:
         take(registry, "bob.example.test", "ben", "mx.mail.example.test")
     assert codes(caught[0].errors) == [("nameservers[0]", "nameserver_unregistered")], "it can be registered"
@@ -262,7 +270,7 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     ada = lapse(registry)
     start = registry.now
     assert subjects(registry) == [f"Nameservers of {ADA} need a change"]
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(ada.id))
     assert warning == (
         f"The nameserver {HOST} doesn't resolve: {GONE} is in the trash. If {GONE} isn't restored, {HOST} "
         "will be removed on 21 December 2026, 09:30 UTC. Use another nameserver."
@@ -275,12 +283,12 @@ def test_the_holder_is_warned_twice_and_notified_of_the_removal(registry: Regist
     assert subjects(registry)[1:] == [f"Nameservers of {ADA} are about to be removed"]
     registry.live(days=7)
     assert subjects(registry)[2:] == [f"Nameservers of {ADA} were removed"]
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(ada.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(ada.id))
     assert warning.startswith(f"{HOST}: removed on 21 December 2026, 09:30 UTC, because ")
     told = [(each.event, each.past) for each in events(registry, ada) if each.by == "system"]
     assert told == [("reminded", True), ("reminded", True), ("nameservers_removed", True)]
     put(registry, ADA, "ben", OUT)
-    assert registry.read(nameserver_warnings, registry.subdomain(ada.id)) == ()
+    assert registry.read(registry_warnings, registry.subdomain(ada.id)) == ()
 
 
 def test_the_doctor_lists_dependents_of_names_in_the_trash(registry: Registry) -> None:

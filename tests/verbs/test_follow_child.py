@@ -31,8 +31,8 @@ from sublet.health.model import DueCheck, Observation, Reply, Report, Server
 from sublet.mail.store import list_mails, mails
 from sublet.structs import replace
 from sublet.subdomains.child_state_store import AutomaticDs, find_automatic_ds
+from sublet.subdomains.delegation_changes import FOLLOWED
 from sublet.subdomains.delete import delete
-from sublet.subdomains.ds_sources import FOLLOWED
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.suspend import suspend

@@ -25,9 +25,9 @@ from sublet.health.model import Finding, Level, Report, Target
 from sublet.mail.store import list_mails
 from sublet.structs import replace
 from sublet.subdomains.child_state_store import CsyncState, find_csync_state
+from sublet.subdomains.delegation_changes import CSYNC
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
-from sublet.subdomains.nameserver_notices import CSYNC
 from sublet.subdomains.update_nameservers import CHANGE, update_nameservers
 from support.registry import OPERATOR, Registry
 

@@ -6,8 +6,10 @@ from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, SubdomainUnavailable, ValidationFailed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains.labels import PATTERNS_MAX, block_labels, set_label, unblock_labels
+from sublet.platform_domains.model import Label
 from sublet.subdomains.matching_names import list_matching
 from support.registry import OPERATOR, Registry
+from support.statements import recorded_statements
 
 ZONE, OTHER = "example.test", "other.test"
 BANK = f"my-bank-login.{ZONE}"
@@ -63,6 +65,19 @@ def test_refusals_of_the_operators_commands(registry: Registry) -> None:
         (NotFound, unblock_labels, ("*bank*", "nowhere.test")),
     ):
         registry.refused(refusal, verb, OPERATOR, *words)
+
+
+def test_the_list_of_labels_takes_two_statements(registry: Registry) -> None:
+    for label, organizations in (("b", ["1"]), ("a", ["2", "1"]), ("c", [])):
+        registry.write(set_label, OPERATOR, ZONE, label, "special", organizations=organizations)
+
+    def listed(tx: Tx) -> tuple[list[Label], list[str]]:
+        with recorded_statements(of_this_thread=True) as texts:
+            return platform_domain_store.list_labels(tx, registry.domains[ZONE]), texts
+
+    found, texts = registry.read(listed)
+    assert [(each.label, each.organization_ids) for each in found] == [("a", (1, 2)), ("b", (1,)), ("c", ())]
+    assert len(texts) == 2
 
 
 def test_the_number_of_patterns_is_limited(registry: Registry) -> None:

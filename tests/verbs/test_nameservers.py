@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from sublet.credits.model import Payable
-from sublet.dns.types import GlueEntry, Record
+from sublet.dns.types import GlueEntry
 from sublet.errors import ValidationFailed
-from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.nameservers import nameserver_warnings
+from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.restore import restore
 from sublet.subdomains.suspend import suspend, unsuspend
 from sublet.subdomains.update_nameservers import update_nameservers
@@ -20,11 +19,7 @@ from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, Registry
 
 ROUNDS = 3
-
-
 OF = {"ann": "a.example.test", "ben": "b.else.test"}
-
-
 CLOSING = {"ann": "ns.b.else.test", "ben": "ns.a.example.test"}
 
 
@@ -49,14 +44,8 @@ def test_one_of_two_concurrent_changes_that_close_a_cycle_is_refused(registry: R
 
 
 ELSEWHERE = ("ns1.provider.example", "ns2.provider.example")
-
-
 OTHER = "other.example.test"
-
-
 HOST = f"ns1.{OTHER}"
-
-
 NOT_IN_THE_DNS = f"The nameserver {HOST} doesn't resolve: {OTHER} is not in the DNS. Use another nameserver."
 
 
@@ -65,7 +54,7 @@ def warned(registry: Registry, *nameservers: str, **members: Any) -> tuple[str, 
     mine = registry.register(
         "mine.example.test", nameservers=(*nameservers, "ns1.provider.example"), **members
     )
-    return registry.read(nameserver_warnings, mine)
+    return registry.read(registry_warnings, mine)
 
 
 def test_a_name_that_no_user_has_registered(registry: Registry) -> None:
@@ -74,7 +63,7 @@ def test_a_name_that_no_user_has_registered(registry: Registry) -> None:
     mine = registry.register("mine.example.test")
     host = "ns1.x.deep.example.test"
     registry.write(store_unchecked, mine, host)
-    (warning,) = registry.read(nameserver_warnings, registry.subdomain(mine.id))
+    (warning,) = registry.read(registry_warnings, registry.subdomain(mine.id))
     assert warning.startswith(
         f"The nameserver {host} doesn't resolve: x.deep.example.test is not registered."
     )
@@ -84,14 +73,6 @@ def test_no_warning_for_nameservers_that_can_be_found(registry: Registry) -> Non
     registry.register(OTHER, "ben", nameservers=ELSEWHERE)
     glue = (GlueEntry("ns1.mine.example.test", "8.8.8.8"),)
     assert warned(registry, HOST, "ns2.provider.example", "ns1.mine.example.test", glue=glue) == ()
-
-
-def test_no_warning_for_the_operator_s_nameservers(registry: Registry) -> None:
-    """The operator's are the platform domain, its nameservers, reserved labels, and adopted records."""
-    by_hand = Record("host.dc.example.test", "A", 3600, "8.8.8.8")
-    registry.write(zone_store.insert_records, registry.domains["example.test"], [by_hand])
-    hosts = ("example.test", "ns1.example.test", "ns7.example.test", "host.dc.example.test")
-    assert warned(registry, *hosts) == ()
 
 
 @pytest.mark.parametrize("state", ["no nameservers", "suspended"])
@@ -112,7 +93,7 @@ def test_under_a_hidden_domain_a_warning_depends_on_the_dns_only(registry: Regis
     registry.write(edit_platform_domain, OPERATOR, "else.test", {"hidden": True})
     mine = registry.register("mine.example.test")
     registry.write(store_unchecked, mine, "ns1.held.else.test", "ns1.free.else.test")
-    held, free = registry.read(nameserver_warnings, registry.subdomain(mine.id))
+    held, free = registry.read(registry_warnings, registry.subdomain(mine.id))
     assert held.replace("held", "free") == free
     assert "is not in the DNS" in free
 

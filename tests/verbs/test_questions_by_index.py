@@ -63,7 +63,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
         tx, owner_id=1, name=f"copy7.{ZONE}"
     ),
     "which of a user's names is this, for a verb": lambda tx, _: store.find_subdomain_of_user(
-        tx, 1, fqdn=f"copy7.{ZONE}"
+        tx, 1, subdomain_id=None, fqdn=f"copy7.{ZONE}"
     ),
     "which are a user's newest": lambda tx, _: list_own(
         tx, Actor("user", user_id=1), SubdomainFilter(), 26, None

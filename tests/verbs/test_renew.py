@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from sublet.credits.model import Outcome, Payable
-from sublet.errors import Conflict, RenewalNotAvailable, ValidationFailed
+from sublet.errors import Conflict, InsufficientScope, RenewalNotAvailable, ValidationFailed
 from sublet.mail.store import list_mails
 from sublet.platform_domains.offers import withdraw_offer
 from sublet.platform_domains.platform_domain import edit_platform_domain
@@ -19,7 +19,7 @@ from support.registry import OPERATOR, START, Registry
 SHOP = "shop.example.test"
 
 
-PAID = Payable(confirm=True)
+PAID, NOT_ALLOWED = Payable(confirm=True), Payable(confirm=True, may_spend=False)
 
 
 def test_renewal_opens_with_its_window_and_counts_from_the_old_expiry(registry: Registry) -> None:
@@ -30,7 +30,11 @@ def test_renewal_opens_with_its_window_and_counts_from_the_old_expiry(registry: 
     caught = registry.refused(RenewalNotAvailable, renew, registry.actor(), SHOP, PAID)
     told = {"opens_at": opens_at, "expires_at": held.expires_at, "last_renewed_at": None}
     assert caught.details == told
+    unknown_coupon = Payable(coupon_code="NONE")
+    registry.refused(RenewalNotAvailable, renew, registry.actor(), SHOP, unknown_coupon)
     registry.now = opens_at
+    registry.refused(ValidationFailed, renew, registry.actor(), SHOP, unknown_coupon)  # before the quote
+    registry.refused(InsufficientScope, renew, registry.actor(), SHOP, NOT_ALLOWED)
     assert registry.write(renew, registry.actor(), SHOP, PAID) == Outcome(held.id, 11)
     renewed = registry.subdomain(held.id)
     assert renewed.expires_at == START + timedelta(days=730)
@@ -75,7 +79,9 @@ def test_the_operator_renews_at_any_time_without_a_charge(registry: Registry) ->
     for days in (0, 3651):
         registry.refused(ValidationFailed, operator_renew, OPERATOR, SHOP, days)
     registry.write(suspend, OPERATOR, SHOP)
-    registry.write(operator_renew, OPERATOR, SHOP)
+    for _ in range(10):
+        registry.write(operator_renew, OPERATOR, SHOP, 3650)
+    registry.refused(Conflict, operator_renew, OPERATOR, SHOP)  # a century ahead
 
 
 def test_the_operator_renews_in_the_trash_so_that_a_name_can_be_restored(registry: Registry) -> None:

@@ -3,7 +3,13 @@
 from datetime import timedelta
 
 from sublet.credits.model import Payable
-from sublet.errors import Conflict, FreeQuotaExceeded, PaymentConfirmationRequired, SubdomainNotFound
+from sublet.errors import (
+    Conflict,
+    FreeQuotaExceeded,
+    PaymentConfirmationRequired,
+    SubdomainNotFound,
+    ValidationFailed,
+)
 from sublet.subdomains.delete import delete
 from sublet.subdomains.restore import operator_restore, restore
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
@@ -49,6 +55,8 @@ def test_an_expired_name_is_restored_with_a_renewal(registry: Registry) -> None:
         PaymentConfirmationRequired, restore, registry.actor(), SHOP, Payable(), free_quota=FREE_QUOTA
     )
     assert (caught.quote.action, caught.quote.price) == ("restore", 11)
+    unknown_coupon = Payable(coupon_code="NONE")
+    registry.refused(ValidationFailed, restore, registry.actor(), SHOP, unknown_coupon, free_quota=FREE_QUOTA)
     registry.write(restore, registry.actor(), SHOP, PAID, free_quota=FREE_QUOTA)
     back = registry.subdomain(held.id)
     assert (back.trashed_at, back.expires_at) == (None, START + timedelta(days=730))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.credits.fields import CREDITS_MAX
+from sublet.credits.ledger import CREDITS_MAX
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, ValidationFailed
 from sublet.subdomains import store

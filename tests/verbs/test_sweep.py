@@ -20,7 +20,7 @@ from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
-from sublet.subdomains.milestones import SweepDates, dates_of
+from sublet.subdomains.lifecycle import SweepDates, dates_of
 from sublet.subdomains.renew import renew
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.suspend import suspend, unsuspend

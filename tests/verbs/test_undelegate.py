@@ -14,9 +14,9 @@ from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
 from sublet.health.view_health import view_health
 from sublet.mail.store import list_mails
+from sublet.subdomains.delegation_changes import UNDELEGATION
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import Subdomain, UpdateNameservers
-from sublet.subdomains.nameserver_notices import UNDELEGATION
 from sublet.subdomains.update_nameservers import update_nameservers
 from support.registry import OPERATOR, Registry
 

@@ -20,12 +20,12 @@ from sublet.platform_domains.labels import block_labels, set_label
 from sublet.platform_domains.model import MODES
 from sublet.platform_domains.store import offers, platform_domains
 from sublet.structs import replace
+from sublet.subdomains.availability import Availability, view_availability
 from sublet.subdomains.delete import delete
 from sublet.subdomains.model import Register
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep.store import update_sweep_state
-from sublet.subdomains.view_availability import Availability, view_availability
 from support.dangling_delegations import store_unchecked
 from support.registry import FREE_QUOTA, OPERATOR, START, Registry
 from support.repetitions import share

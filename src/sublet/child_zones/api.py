@@ -16,7 +16,7 @@ from sublet.operations.shapes import Body, Moment, Shape, Success, one_of
 from sublet.platform_domains.model import AUTOMATIC_DS
 from sublet.subdomains.api import if_subdomain_matches
 from sublet.subdomains.child_state_store import ChildStates
-from sublet.subdomains.ds_sources import SOURCES as DS_SOURCES
+from sublet.subdomains.delegation_changes import SOURCES as DS_SOURCES
 from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)

@@ -15,7 +15,7 @@ from sublet.health import store as health_store
 from sublet.health.schedule import new_health
 from sublet.structs import replace
 from sublet.subdomains.child_state_store import ChildStates, find_automatic_ds, find_child_states, save_state
-from sublet.subdomains.ds_sources import CHANGES_OF_DS, SourcedDs, ds_sources
+from sublet.subdomains.delegation_changes import CHANGES_OF_DS, SourcedDs, ds_sources
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 
 NOTIFY_PAUSE = timedelta(seconds=60)

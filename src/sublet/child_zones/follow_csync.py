@@ -16,10 +16,10 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.child_state_store import CsyncState, find_automatic_ds, find_csync_state, save_state
+from sublet.subdomains.delegation_changes import CSYNC
 from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain, UpdateNameservers
-from sublet.subdomains.nameserver_notices import CSYNC
 from sublet.subdomains.nameservers import (
     find_enclosed_nameservers,
     platform_domains_above,

@@ -22,7 +22,7 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.structs import replace
 from sublet.subdomains import delegation_store, store
 from sublet.subdomains.child_state_store import AutomaticDs, CsyncState, find_automatic_ds, save_state
-from sublet.subdomains.ds_sources import CHANGES_OF_DS, FOLLOWED, last_change_by_hand
+from sublet.subdomains.delegation_changes import CHANGES_OF_DS, FOLLOWED, last_change_by_hand
 from sublet.subdomains.find import find_for_operator, lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
 from sublet.subdomains.model import Subdomain

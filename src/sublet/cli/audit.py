@@ -14,7 +14,7 @@ from sublet.cli.session import Session, command, new_app
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import NotFound
-from sublet.ids import parse_id, parse_ticket_number
+from sublet.ids import MAX_ID, parse_id, parse_ticket_number
 from sublet.platform_domains.store import find_platform_domain_by_name
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.store import list_ids_of_name
@@ -72,7 +72,8 @@ def list_events(
 
 @command(app, "show")
 def show(
-    session: Session, event_id: Annotated[int, Argument(metavar="ID", help="See `sublet audit list`.")]
+    session: Session,
+    event_id: Annotated[int, Argument(metavar="ID", help="See `sublet audit list`.", min=1, max=MAX_ID)],
 ) -> Answer:
     """Show an event with the values before and after."""
     found = session.read(audit.find_event, event_id)

@@ -25,6 +25,7 @@ from sublet.credits.entries import (
 from sublet.credits.model import EntryOfUser, StoredEntry
 from sublet.credits.packages import add_package, retire_package
 from sublet.db import Tx
+from sublet.ids import MAX_ID
 
 credits_app = new_app("Grant, correct and refund credits.")
 package_app = new_app("Add, list and retire packages of credits for sale.")
@@ -74,7 +75,9 @@ def adjust(
 @audited_command(credits_app, "refund")
 def refund(
     session: Session,
-    entry_id: Annotated[int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.")],
+    entry_id: Annotated[
+        int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.", min=1, max=MAX_ID)
+    ],
     credit_count: Annotated[
         int | None, Option("--credits", metavar="N", help="The number of credits; default: the whole charge.")
     ] = None,
@@ -136,7 +139,7 @@ def list_packages(
 @audited_command(package_app, "retire")
 def retire_package_(
     session: Session,
-    package_id: Annotated[int, Argument(metavar="ID", help="See `sublet package list`.")],
+    package_id: Annotated[int, Argument(metavar="ID", help="See `sublet package list`.", min=1, max=MAX_ID)],
 ) -> Answer:
     """Stop offering a package."""
     package = session.write(retire_package, package_id)
@@ -150,7 +153,7 @@ def record(
     reference: Annotated[
         str, Option(metavar="REF", help="The payment's reference. Each reference can be recorded once.")
     ],
-    package: Annotated[int | None, Option(metavar="ID", help="The package's id.")] = None,
+    package: Annotated[int | None, Option(metavar="ID", help="The package's id.", min=1, max=MAX_ID)] = None,
     credit_count: Annotated[
         int | None, Option("--credits", metavar="N", help="The number of credits.")
     ] = None,

@@ -16,12 +16,13 @@ from sublet.cli.output import Answer, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
+from sublet.ids import MAX_ID
 from sublet.registry.revoke_leaked import revoke_leaked
 from sublet.restrictions import SCOPES
 
 app = new_app("Issue, show and revoke the users' tokens.")
 
-TokenId = Annotated[int, Argument(metavar="ID", help="See `sublet token list`.")]
+TokenId = Annotated[int, Argument(metavar="ID", help="See `sublet token list`.", min=1, max=MAX_ID)]
 
 
 @audited_command(app, "issue")

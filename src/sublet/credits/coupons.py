@@ -8,7 +8,7 @@ from msgspec import Struct
 from sublet import audit
 from sublet.audit import Actor
 from sublet.credits import store
-from sublet.credits.fields import CREDITS_MAX
+from sublet.credits.ledger import CREDITS_MAX
 from sublet.credits.model import AppliedCoupon, Coupon
 from sublet.db import Tx
 from sublet.dns.names import shown

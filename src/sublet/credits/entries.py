@@ -11,8 +11,14 @@ from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.credits import store
-from sublet.credits.fields import CREDITS_MAX, check_amount, check_credits, check_currency, check_reference
-from sublet.credits.ledger import NewEntry
+from sublet.credits.ledger import (
+    CREDITS_MAX,
+    NewEntry,
+    check_amount,
+    check_credits,
+    check_currency,
+    check_reference,
+)
 from sublet.credits.model import EntryOfUser
 from sublet.db import Tx
 from sublet.errors import Conflict, FieldError, NotFound, validation_failed

@@ -4,7 +4,7 @@ from sublet import audit
 from sublet.accounts.fields import check_text
 from sublet.audit import Actor
 from sublet.credits import store
-from sublet.credits.fields import check_amount, check_credits, check_currency
+from sublet.credits.ledger import check_amount, check_credits, check_currency
 from sublet.credits.model import Package
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, validation_failed

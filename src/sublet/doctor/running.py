@@ -20,8 +20,7 @@ from sublet.schema import STREAMED
 from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.devices.store import device_requests
 from sublet.sign_up.store import KEPT_FOR, mailed_codes
-from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at
-from sublet.subdomains.milestones import dates_after
+from sublet.subdomains.lifecycle import auto_renew_at, cooling_off_ends_at, dates_after
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.sweep import store as sweep_store
 

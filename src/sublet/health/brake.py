@@ -22,9 +22,9 @@ from sublet.mail.operator_notices import notify_operator
 from sublet.mail.outbox import enqueue
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import delegation_store
+from sublet.subdomains.delegation_changes import UNDELEGATION
 from sublet.subdomains.find import lock_for_operator
 from sublet.subdomains.lifecycle import is_delegated
-from sublet.subdomains.nameserver_notices import UNDELEGATION
 from sublet.subdomains.store import delegation_columns, find_subdomain
 
 ALLOWED_MIN = 5

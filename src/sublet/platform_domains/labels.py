@@ -7,7 +7,7 @@ as the product of the two lengths. Its `[` is in no pattern, because it is in no
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
@@ -116,14 +116,21 @@ def _refuse(text: str, problem: str) -> tuple[str, list[FieldError]]:
 
 
 def is_blocked(label: str, patterns: Collection[str]) -> bool:
-    """True if a pattern matches a canonical label: its A-label, its Unicode form, or
-    its skeleton (UTS 39).
+    """True if one of the patterns matches a canonical label."""
+    return any(matching_patterns(label, patterns))
+
+
+def matching_patterns(label: str, patterns: Collection[str]) -> Iterator[str]:
+    """Yield the patterns that match a canonical label: its A-label, its Unicode form, or its skeleton (UTS
+    39).
     """
     if not patterns:
-        return False
+        return
     forms = {label, to_unicode(label)}
     label_skeleton = skeleton(label)
-    return any(_matches_any_form(pattern, forms, label_skeleton) for pattern in patterns)
+    for pattern in patterns:
+        if _matches_any_form(pattern, forms, label_skeleton):
+            yield pattern
 
 
 def _matches_any_form(pattern: str, forms: Collection[str], label_skeleton: str) -> bool:

@@ -1,5 +1,5 @@
 """The types of platform domains, and their settings: the name, type, default, limits and help of each. Which
-organizations see hidden and restricted platform domains.
+organizations see hidden and restricted platform domains. The name servers of a platform domain's zone.
 """
 
 from collections.abc import Collection, Sequence
@@ -8,6 +8,9 @@ from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
+from sublet.config import PrimarySettings
+from sublet.dns.names import is_at_or_below
+from sublet.dns.parent_servers import ParentServer
 from sublet.dns.types import RECORD_TYPES, Secondary
 
 MODES = ("free", "plus", "premium", "special")
@@ -358,4 +361,38 @@ def is_visible(platform_domain: PlatformDomain, granted_ids: Collection[int]) ->
     """
     return not platform_domain.hidden and (
         not platform_domain.restricted or platform_domain.id in granted_ids
+    )
+
+
+def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
+    """True if a nameserver of the zone is at or below a name.
+
+    The name's holder could answer queries for the whole zone.
+    """
+    hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
+    return any(is_at_or_below(host, fqdn) for host in hosts)
+
+
+def name_servers(
+    platform_domain: PlatformDomain, built_in: Sequence[tuple[str, int]], primaries: Sequence[PrimarySettings]
+) -> tuple[ParentServer, ...]:
+    """Return the servers of a platform domain's zone: its primary or the built-in name servers, then the
+    secondaries.
+
+    `built_in` has the addresses of the built-in name servers, `primaries` has the primaries in the settings.
+    The name of the primary in the result is the zone's `soa_mname`, because the name in the settings is only
+    for the operator. Its address is None if the settings don't have the primary.
+    """
+    if platform_domain.primary:
+        found = next((each for each in primaries if each.name == platform_domain.primary), None)
+        address = (found.address, found.port) if found is not None else None
+        first = [ParentServer(platform_domain.soa_mname, "primary", address)]
+    else:
+        first = [ParentServer(platform_domain.soa_mname, "built_in", each) for each in built_in]
+    return (
+        *first,
+        *(
+            ParentServer(each.host, "secondary", (each.address, each.port))
+            for each in platform_domain.secondaries
+        ),
     )

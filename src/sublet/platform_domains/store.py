@@ -1,6 +1,7 @@
 """All SQL of platform domains, their offers, grants, labels and label patterns."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -266,7 +267,7 @@ def list_visible(
     """Return a page of the platform domains that an organization sees and the actor's token may use, newest
     first.
 
-    The SQL condition repeats the rule `visibility.is_visible`; a test compares the two.
+    The SQL condition repeats the rule `model.is_visible`; a test compares the two.
     """
     found: list[PlatformDomain] = []
     while len(found) < limit:
@@ -490,13 +491,17 @@ def find_label(tx: Tx, platform_domain_id: int, label: str) -> Label | None:
 
 def list_labels(tx: Tx, platform_domain_id: int) -> list[Label]:
     """Return the labels that the operator listed for a platform domain, in alphabetical order."""
-    rows = tx.connection.execute(
-        select(labels.c.label)
-        .where(labels.c.platform_domain_id == platform_domain_id)
-        .order_by(labels.c.label)
+    granted: dict[str, list[int]] = defaultdict(list)
+    grants = select(label_grants.c.label, label_grants.c.organization_id).where(
+        label_grants.c.platform_domain_id == platform_domain_id
     )
-    found = (find_label(tx, platform_domain_id, row[0]) for row in rows.all())
-    return [label for label in found if label is not None]
+    for label, organization_id in tx.connection.execute(grants.order_by(label_grants.c.organization_id)):
+        granted[label].append(organization_id)
+    listed = select(labels.c.label, labels.c.label_class, *_PRICES).where(
+        labels.c.platform_domain_id == platform_domain_id
+    )
+    rows = tx.connection.execute(listed.order_by(labels.c.label))
+    return [Label(platform_domain_id, *row, tuple(granted[row[0]])) for row in rows]
 
 
 def list_guarded_labels(tx: Tx, platform_domain_id: int) -> list[str]:

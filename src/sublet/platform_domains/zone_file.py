@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from sublet.dns.types import Record
 
+_TTL_SECONDS_MAX = 2**31 - 1
+"""RFC 2181, section 8. dnspython accepts twice as much."""
 _SIGNER_TYPES = ("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY")
 
 
@@ -48,7 +50,8 @@ def parse_zone_file(text: str, domain: str) -> ZoneFile:
 
     Raises:
         InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped
-            character, a DNAME, or DNSSEC records (signatures would become invalid when the zone changes).
+            character, a DNAME, a TTL above 2**31 - 1 seconds, or DNSSEC records (signatures would become
+            invalid when the zone changes).
     """
     origin = dns.name.from_text(domain)
     zone = dns.zone.Zone(origin, relativize=False)
@@ -91,6 +94,10 @@ def _records(zone: dns.zone.Zone) -> list[Record]:
             raise InvalidZoneFile(
                 f"The zone file has the owner {owner}. Sublet does not support escaped characters. Remove "
                 "the record."
+            )
+        if rdataset.ttl > _TTL_SECONDS_MAX:
+            raise InvalidZoneFile(
+                f"The zone file has the TTL {rdataset.ttl} at {owner}. Give at most {_TTL_SECONDS_MAX}."
             )
         records += [Record(owner, type_name, rdataset.ttl, rdata.to_text()) for rdata in rdataset]
     return records

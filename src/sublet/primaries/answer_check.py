@@ -20,8 +20,7 @@ from sublet.health.dns_client import DnsClient
 from sublet.health.query_limits import parse_networks
 from sublet.health.resolve import ForwardingResolver
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.model import PlatformDomain
-from sublet.platform_domains.name_servers import name_servers
+from sublet.platform_domains.model import PlatformDomain, name_servers
 from sublet.primaries import store as publish_store
 from sublet.primaries.zone_answers import AnswerProblem, AskedZone, ZoneQueries, content_problem
 from sublet.primaries.zone_notices import FAILURES_BEFORE_NOTICE, notify_of_zone_problem

@@ -28,7 +28,7 @@ from sublet.operations.call import Context
 from sublet.operations.operation import BASE_PATH
 from sublet.operations.publication_wait import PublicationWaiter
 from sublet.operations.rate_limiter import RateLimiter, choose_reserve
-from sublet.platform_domains.name_servers import name_servers
+from sublet.platform_domains.model import name_servers
 from sublet.service.dns_part import updates_accepted
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import passed_socket

@@ -74,6 +74,7 @@ from sublet.platform_domains.model import MODES, PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.structs import replace
 from sublet.subdomains import store
+from sublet.subdomains.availability import Availability, view_availability
 from sublet.subdomains.delegation.served import warnings_of_lacking
 from sublet.subdomains.delete import delete
 from sublet.subdomains.find import fetch_in_account, find_in_account, not_found
@@ -87,9 +88,9 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
+from sublet.subdomains.modes import find_quota
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
-from sublet.subdomains.quota import find_quota
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
@@ -117,7 +118,6 @@ from sublet.subdomains.shapes import (
     subdomain_shape,
 )
 from sublet.subdomains.update_nameservers import update_nameservers
-from sublet.subdomains.view_availability import Availability, view_availability
 
 usage = Operations(API, tags.ACCOUNT)
 

@@ -1,5 +1,6 @@
 """Check whether a user can register a name: the label's class, offers, quota, holder, look-alikes
-(docs/spec-choices.md, "Look-alikes").
+(docs/spec-choices.md, "Look-alikes"). `view_availability` answers GET /availability, an extension
+(docs/spec-choices.md, "Availability").
 """
 
 from collections.abc import Mapping
@@ -7,22 +8,34 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
+from sublet.audit import Actor
+from sublet.credits.model import Payable
+from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.dns.look_alikes import looks_reserved, mixes_scripts, skeleton
-from sublet.dns.names import is_at_or_below, is_below, is_idn
-from sublet.errors import Refusal, RegistrationClosed, SubdomainUnavailable
+from sublet.dns.names import is_below, is_idn
+from sublet.errors import Refusal, RegistrationClosed, SubdomainUnavailable, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.labels import classify
-from sublet.platform_domains.model import Label, Offer, PlatformDomain
+from sublet.platform_domains.labels import MODES_BY_CLASS, classify
+from sublet.platform_domains.model import Label, Offer, PlatformDomain, has_zone_nameserver
+from sublet.structs import replace
 from sublet.subdomains import delegation_store, store
-from sublet.subdomains.charge import registration_price
-from sublet.subdomains.lifecycle import is_restorable
-from sublet.subdomains.model import OperatorPermission
-from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
-from sublet.subdomains.naming import registrable_name
-from sublet.subdomains.quota import Quota, quota_limit
+from sublet.subdomains.charge import (
+    check_payment,
+    make_quote,
+    refuse_over_daily_credits,
+    registration_price,
+    renewal_price,
+)
+from sublet.subdomains.dates.timeline import future_events
+from sublet.subdomains.lifecycle import is_restorable, term_end
+from sublet.subdomains.model import OperatorPermission, Register
+from sublet.subdomains.modes import NOTHING_WITHHELD, Quota, choose_mode, operator_offer, quota_limit
+from sublet.subdomains.naming import find_named_platform_domains, registrable_name, resolve_name
+from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 
 class RequestedName(Struct, frozen=True):
@@ -81,7 +94,7 @@ def find_requested_name(
 
     `free_quota` applies to users without their own quota. The operator's `permission` has a mode that
     replaces `registration_mode`. `withheld` are the modes that the user can't use yet
-    (`quota.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
+    (`modes.withheld_modes`). A registration sets `is_locking` (`delegation_store.find_standing`).
 
     Raises:
         Outdated: the platform domain has changed since it was read.
@@ -127,11 +140,10 @@ def refuse_unavailable(tx: Tx, user: User, requested: RequestedName) -> None:
 
     Reasons, in the order they are checked:
         reserved: the label's class is reserved or blocked (not for the operator); a nameserver of the zone is
-        at or below the name; an IDN
-            mixes scripts; a platform domain is at or below the name.
+            at or below the name; an IDN mixes scripts; a platform domain is at or below the name.
         cooling_off, in_trash, taken: a row holds the name, or the zone has records there that the registry
-        didn't write. reserved: other users' names have nameservers at or below the name; an IDN looks like
-        another name.
+            didn't write.
+        reserved: other users' names have nameservers at or below the name; an IDN looks like another name.
     """
     platform_domain, fqdn = requested.platform_domain, requested.fqdn
     is_reserved = requested.label_class in ("reserved", "blocked") and not requested.by_operator
@@ -184,15 +196,6 @@ def _may_have_former_delegation(tx: Tx, platform_domain: PlatformDomain, fqdn: s
     state = zone_store.find_zone_state(tx, platform_domain.id)
     is_unchecked = state.rebuilt_at is not None or state.repair_stopped_at is not None
     return is_unchecked and store.was_published(tx, platform_domain.id, fqdn)
-
-
-def has_zone_nameserver(platform_domain: PlatformDomain, fqdn: str) -> bool:
-    """True if a nameserver of the zone is at or below a name.
-
-    The name's holder could answer queries for the whole zone.
-    """
-    hosts = (*platform_domain.apex_nameservers, platform_domain.soa_mname)
-    return any(is_at_or_below(host, fqdn) for host in hosts)
 
 
 def unavailable(reason: str, *, owned: bool, restorable: bool = False) -> SubdomainUnavailable:
@@ -249,3 +252,102 @@ def _looks_alike(tx: Tx, user: User, platform_domain: PlatformDomain, label: str
     if any(skeleton(each) == looks for each in (*of_nameservers, *listed)):
         return True
     return store.is_look_alike_held(tx, platform_domain, looks, user.id)
+
+
+class Availability(Struct, frozen=True):
+    """The availability of a name.
+
+    `refusal` is the error that a registration would raise now, or None if it would succeed.
+
+    `available_at` is the release date of a name that the user holds or held, if neither the user nor the
+    operator acts before it. `modes` are the offers with the name's prices. If the registration is refused for
+    another reason than the price, `modes` is empty.
+    """
+
+    fqdn: str
+    refusal: Refusal | None
+    available_at: datetime | None
+    modes: tuple[Offer, ...]
+
+
+def view_availability(
+    tx: Tx,
+    actor: Actor,
+    user: User,
+    command: Register,
+    *,
+    free_quota: int,
+    may_spend: bool,
+    withheld: Mapping[str, datetime] = NOTHING_WITHHELD,
+) -> Availability:
+    """Return the availability of a name for a registration with `confirm` and valid nameservers, but without
+    a mode or a coupon.
+
+    The checks and parameters are those of `register`, without its locks. `may_spend` is true if the token has
+    the scope credits:spend.
+
+    Raises, in this order:
+        PlatformDomainNotFound, TokenRestricted: the user can't see such a platform domain with this token;
+            the token is for other names.
+        ValidationFailed: all errors in the name.
+    """
+    found = find_named_platform_domains(tx, command)
+    platform_domain, label, errors = resolve_name(tx, actor, user, command, found)
+    requested = find_requested_name(tx, user, platform_domain, label, None, free_quota, withheld=withheld)
+    if errors or requested is None:
+        raise validation_failed(errors)
+    modes: tuple[Offer, ...] = ()
+    refusal = None
+    try:
+        refuse_suspended(user)
+        refuse_implausible_clock(tx)
+        refuse_closed(requested.platform_domain)
+        refuse_unavailable(tx, user, requested)
+        if isinstance(requested.offer, Refusal):
+            raise requested.offer
+        modes = _modes(requested)
+        _check_payment(tx, actor, user, requested, requested.offer, may_spend=may_spend)
+    except Refusal as refused:
+        refusal = refused
+    return Availability(requested.fqdn, refusal, _available_at(tx, user, requested.fqdn), modes)
+
+
+def _modes(requested: RequestedName) -> tuple[Offer, ...]:
+    listed = requested.listed
+    own_renewal_price = None if listed is None else listed.renewal_price_credits
+    fitting = [
+        requested.offers[mode] for mode in MODES_BY_CLASS[requested.label_class] if mode in requested.offers
+    ]
+    return tuple(
+        replace(
+            offer,
+            price_credits=registration_price(offer, listed),
+            renewal_price_credits=renewal_price(offer, own_renewal_price),
+        )
+        for offer in fitting
+        if requested.quota.allows(offer.mode)
+    )
+
+
+def _check_payment(
+    tx: Tx, actor: Actor, user: User, requested: RequestedName, offer: Offer, *, may_spend: bool
+) -> None:
+    quote = make_quote(
+        action="register",
+        fqdn=requested.fqdn,
+        registration_mode=offer.mode,
+        period_days=offer.period_days,
+        list_price=requested.list_price,
+        coupon=None,
+        balance=find_balance(tx, user.id),
+        new_expires_at=term_end(tx.now, offer.period_days),
+    )
+    check_payment(quote, Payable(confirm=True, may_spend=may_spend))
+    refuse_over_daily_credits(tx, actor, quote.price)
+
+
+def _available_at(tx: Tx, user: User, fqdn: str) -> datetime | None:
+    holder = store.find_unreleased(tx, fqdn)
+    if holder is None or holder.user_id != user.id:
+        return None
+    return next((each.at for each in future_events(holder, tx.now) if each.event == "released"), None)

@@ -106,18 +106,6 @@ class CsyncState(Struct, frozen=True):
     refused_since: datetime | None = None
 
 
-_AUTOMATIC_DS = Prepared(
-    select(*(automatic_ds.c[name] for name in AutomaticDs.__struct_fields__)).where(
-        automatic_ds.c.subdomain_id == bindparam("of")
-    )
-)
-_CSYNC_STATE = Prepared(
-    select(*(csync_states.c[name] for name in CsyncState.__struct_fields__)).where(
-        csync_states.c.subdomain_id == bindparam("of")
-    )
-)
-
-
 class ChildStates(Struct, frozen=True):
     """A name's states of automatic DS and CSYNC, and its generation.
 
@@ -187,14 +175,12 @@ def read_child_states(subdomain_id: int, row: Sequence[Any]) -> ChildStates:
 
 def find_automatic_ds(tx: Tx, subdomain_id: int) -> AutomaticDs:
     """Return a name's automatic DS state."""
-    row = _AUTOMATIC_DS.one_or_none(tx, of=subdomain_id)
-    return AutomaticDs(subdomain_id) if row is None else AutomaticDs(*row)
+    return find_child_states(tx, subdomain_id).automatic_ds
 
 
 def find_csync_state(tx: Tx, subdomain_id: int) -> CsyncState:
     """Return a name's CSYNC state."""
-    row = _CSYNC_STATE.one_or_none(tx, of=subdomain_id)
-    return CsyncState(subdomain_id) if row is None else CsyncState(*row)
+    return find_child_states(tx, subdomain_id).csync
 
 
 def save_state(tx: Tx, before: AutomaticDs | CsyncState, after: AutomaticDs | CsyncState) -> None:

@@ -192,7 +192,7 @@ def list_unwarned(tx: Tx, name: str, stage: int, since: datetime, limit: int) ->
     """Return the names with a nameserver at or below this name whose holders were not warned about this stage
     yet.
 
-    `stage` and `since` are the result of `nameserver_notices.warning_stage`.
+    `stage` and `since` are the result of `delegation_changes.warning_stage`.
     """
     rows = _UNWARNED.all(tx, **key_range(owner_key(name)), stage=stage, since=since, at_most=limit)
     return [Dependent(*row) for row in rows]

@@ -26,11 +26,11 @@ from sublet.dns.names import is_at_or_below
 from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.subdomains import delegation_store, store
+from sublet.subdomains.delegation_changes import ENDING, NOTICE, REMOVAL, warning_stage
 from sublet.subdomains.delegation_store import Dependent
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.lifecycle import restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import ENDING, NOTICE, REMOVAL, warning_stage
 
 
 class NameWithUser(Protocol):

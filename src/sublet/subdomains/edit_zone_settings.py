@@ -10,13 +10,12 @@ from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import Conflict
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import PlatformDomain, has_zone_nameserver
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain, find_platform_domain
 from sublet.subdomains import published_owner_store, store
-from sublet.subdomains.availability import has_zone_nameserver
 from sublet.subdomains.lifecycle import desired_records, has_records, is_in_dns
-from sublet.subdomains.model import Subdomain
+from sublet.subdomains.model import NameForZoneCheck
 from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
@@ -43,7 +42,8 @@ def edit_zone_settings(
             zone, and `force` is false.
     """
     before = find_platform_domain(tx, identifier)
-    losses_before = sweep_store.count_losses_by_rule(tx, tx.now, before.id) if _has_days(settings) else (0, 0)
+    has_days = not settings.keys().isdisjoint(DAYS)
+    losses_before = sweep_store.count_losses_by_rule(tx, tx.now, before.id) if has_days else (0, 0)
     edited = edit_platform_domain(tx, actor, identifier, settings)
     if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
         _refuse_held_nameservers(tx, edited)
@@ -58,8 +58,9 @@ def edit_zone_settings(
     return edited
 
 
-def _in_dns(tx: Tx, platform_domain: PlatformDomain) -> list[Subdomain]:
-    return [each for each in published_owner_store.list_published(tx, platform_domain.id) if is_in_dns(each)]
+def _in_dns(tx: Tx, platform_domain: PlatformDomain) -> list[NameForZoneCheck]:
+    names = published_owner_store.stream_published(tx, platform_domain.id)
+    return [each for each in names if is_in_dns(each)]
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
@@ -102,12 +103,8 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         refuse_missing_cuts(tx, edited)
 
 
-def _has_days(settings: Mapping[str, Any]) -> bool:
-    return not settings.keys().isdisjoint(DAYS)
-
-
 def _refuse_held_nameservers(tx: Tx, edited: PlatformDomain) -> None:
-    for each in published_owner_store.list_published(tx, edited.id):
+    for each in published_owner_store.stream_published(tx, edited.id):
         if has_zone_nameserver(edited, each.fqdn):
             raise Conflict(
                 f"The holder of {each.fqdn} could answer queries for the whole zone. Choose another host "

@@ -26,6 +26,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains import delegation_store, published_owner_store, store
 from sublet.subdomains.edit_zone_settings import refuse_losses
+from sublet.subdomains.lifecycle import FARTHEST
 from sublet.subdomains.sweep import store as sweep_store
 
 NOTICE = timedelta(days=30)
@@ -43,7 +44,7 @@ def close_platform_domain(
     Raises, in this order:
         NotFound: there is no such platform domain.
         Conflict: the platform domain has closed; it closes at this date already.
-        ValidationFailed: the date is less than `NOTICE` ahead.
+        ValidationFailed: the date is less than `NOTICE` or more than `FARTHEST` ahead.
         Conflict: names are paid for beyond the date, and `force` is false.
     """
     found = _lock_open(tx, identifier)
@@ -52,6 +53,9 @@ def close_platform_domain(
     if names_until < tx.now + NOTICE:
         earliest = tx.now + NOTICE + timedelta(days=1)
         sentence = f"Holders must get {NOTICE.days} days' notice. Give {earliest:%Y-%m-%d} or a later date."
+        raise validation_failed([FieldError("names_until", "value_invalid", sentence)])
+    if names_until > tx.now + FARTHEST:
+        sentence = f"Give {tx.now + FARTHEST:%Y-%m-%d} or an earlier date."
         raise validation_failed([FieldError("names_until", "value_invalid", sentence)])
     paid = store.find_paid_names_after(tx, found.id, names_until)
     if paid is not None and not force:

@@ -112,12 +112,9 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
 
 
 def _lookup(tx: Tx, actor: Actor, identifier: str) -> Subdomain | None:
-    subdomain_id, fqdn = parse_id(identifier), canonical_domain(identifier)
-    found = None
-    if subdomain_id is not None:
-        found = store.find_subdomain_of_user(tx, actor.holder_id, subdomain_id=subdomain_id)
-    elif fqdn is not None:
-        found = store.find_subdomain_of_user(tx, actor.holder_id, fqdn=fqdn)
+    found = store.find_subdomain_of_user(
+        tx, actor.holder_id, subdomain_id=parse_id(identifier), fqdn=canonical_domain(identifier)
+    )
     return _if_allowed(actor.restrictions, found)
 
 

@@ -1,5 +1,6 @@
 """List the registered names that match patterns of blocked labels (`sublet label matches`)."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -7,7 +8,7 @@ from msgspec import Struct
 from sublet.db import Tx
 from sublet.dns.names import to_unicode
 from sublet.platform_domains import store as platform_domain_store
-from sublet.platform_domains.labels import is_blocked
+from sublet.platform_domains.labels import matching_patterns
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.store import stream_held
 
@@ -37,17 +38,15 @@ def list_matching(
         NotFound: there is no such platform domain.
     """
     only = find_platform_domain(tx, identifier).id if identifier is not None else None
-    stored = platform_domain_store.list_patterns(tx) if patterns is None else []
+    stored: dict[int | None, list[str]] = defaultdict(list)
+    if patterns is None:
+        for each in platform_domain_store.list_patterns(tx):
+            stored[each.platform_domain_id].append(each.pattern)
     found = []
     for subdomain_id, platform_domain_id, label, fqdn, email in stream_held(tx):
         if only not in (None, platform_domain_id):
             continue
-        candidates = (
-            patterns
-            if patterns is not None
-            else [each.pattern for each in stored if each.platform_domain_id in (None, platform_domain_id)]
-        )
-        matching = tuple(each for each in candidates if is_blocked(label, (each,)))
-        if matching:
+        candidates = [*stored[None], *stored[platform_domain_id]] if patterns is None else patterns
+        if matching := tuple(matching_patterns(label, candidates)):
             found.append(MatchingName(subdomain_id, fqdn, to_unicode(fqdn), email, matching))
     return found

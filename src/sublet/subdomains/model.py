@@ -1,7 +1,6 @@
 """The types of subdomains: the row, the registrant's requests, and the events of a timeline."""
 
 from datetime import datetime
-from typing import Protocol
 
 import msgspec
 
@@ -11,30 +10,6 @@ from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.structs import replace
 
 STATUSES = ("inactive", "provisioning", "active", "failed", "expired", "suspended", "trashed")
-
-
-class DnsState(Protocol):
-    """The fields that determine whether the zone should have records of a name."""
-
-    @property
-    def delegation(self) -> Delegation: ...  # noqa: D102 - as in Subdomain
-    @property
-    def record_count(self) -> int: ...  # noqa: D102
-    @property
-    def trashed_at(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def suspended_at(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def purged_at(self) -> datetime | None: ...  # noqa: D102
-
-
-class DnsContent(DnsState, Protocol):
-    """The fields that determine the records of a name in the zone of its platform domain."""
-
-    @property
-    def fqdn(self) -> str: ...  # noqa: D102
-    @property
-    def records(self) -> tuple[RecordSet, ...]: ...  # noqa: D102
 
 
 class NameForZoneCheck(msgspec.Struct, frozen=True):
@@ -118,6 +93,12 @@ class Subdomain(ShownSubdomain, frozen=True):
     auto_renew_max_credits: int | None
     auto_renew_tried_at: datetime | None
     records: tuple[RecordSet, ...]
+
+
+DnsState = ShownSubdomain | NameForZoneCheck
+"""The types with the fields that determine whether the zone should have records of a name."""
+DnsContent = Subdomain | NameForZoneCheck
+"""The types with the fields that determine the records of a name in the zone of its platform domain."""
 
 
 class Term(msgspec.Struct, frozen=True):

@@ -23,13 +23,12 @@ from sublet.dns.types import Delegation
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
-from sublet.platform_domains.model import PlatformDomain
+from sublet.platform_domains.model import PlatformDomain, has_zone_nameserver
 from sublet.platform_domains.zone_store import is_zone_signed
 from sublet.subdomains import store
-from sublet.subdomains.availability import has_zone_nameserver
+from sublet.subdomains.delegation_changes import DELEGATION_CHANGES, REMOVAL, removed_hosts
 from sublet.subdomains.lifecycle import is_in_dns, restorable_until
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.nameserver_notices import DELEGATION_CHANGES, REMOVAL, removed_hosts
 from sublet.subdomains.naming import registrable_name
 
 CHAIN_MAX = 1000
@@ -260,27 +259,6 @@ def refuse_unregistered(
         raise validation_failed(errors)
 
 
-def nameserver_warnings(
-    tx: Tx,
-    subdomain: Subdomain,
-    enclosed: Sequence[EnclosedNameserver] | None = None,
-    changes: Sequence[Change] | None = None,
-) -> tuple[str, ...]:
-    """Return a warning about nameservers that the sweep removed last, and one for each nameserver whose
-    enclosing name isn't in the DNS.
-
-    `enclosed` are the name's nameservers below other names, and `changes` its newest changes with those of
-    `DELEGATION_CHANGES`, oldest first, if the caller has them. A new name has no changes. Warnings reveal
-    only public facts, and when a name in the trash will be purged. Not checked: whether the nameservers of
-    the enclosing name have records of the nameserver.
-    """
-    if changes is None:
-        changes = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
-    if enclosed is None:
-        enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
-    return (*_removal_warnings(changes), *(_warning(each) for each in enclosed if not each.is_in_dns))
-
-
 def _removal_warnings(changes: Sequence[Change]) -> tuple[str, ...]:
     last = next((each for each in reversed(changes) if each.action in DELEGATION_CHANGES), None)
     if last is None or last.action != REMOVAL:
@@ -330,8 +308,23 @@ def registry_warnings(
     enclosed: Sequence[EnclosedNameserver] | None = None,
     changes: Sequence[Change] | None = None,
 ) -> tuple[str, ...]:
-    """Return the warnings about a name's nameservers (`nameserver_warnings`), then about its parent zone."""
-    return (*nameserver_warnings(tx, subdomain, enclosed, changes), *_parent_warnings(tx, subdomain))
+    """Return a warning about nameservers that the sweep removed last, one for each nameserver whose enclosing
+    name isn't in the DNS, and one about the parent zone.
+
+    `enclosed` are the name's nameservers below other names, and `changes` its newest changes with those of
+    `DELEGATION_CHANGES`, oldest first, if the caller has them. A new name has no changes. Warnings reveal
+    only public facts, and when a name in the trash will be purged. Not checked: whether the nameservers of
+    the enclosing name have records of the nameserver.
+    """
+    if changes is None:
+        changes = audit.list_changes(tx, "subdomain", subdomain.id, DELEGATION_CHANGES, 1)
+    if enclosed is None:
+        enclosed = find_enclosed_nameservers_of_subdomain(tx, subdomain)
+    return (
+        *_removal_warnings(changes),
+        *(_warning(each) for each in enclosed if not each.is_in_dns),
+        *_parent_warnings(tx, subdomain),
+    )
 
 
 def _parent_warnings(tx: Tx, subdomain: Subdomain) -> tuple[str, ...]:

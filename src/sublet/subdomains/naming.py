@@ -3,6 +3,7 @@
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -38,6 +39,8 @@ RESEMBLANCE_MIN: Final = 0.7
 """The minimum `difflib` ratio for a suggestion. A domain with one wrong letter or TLD reaches it; a shared
 TLD alone doesn't.
 """
+_DOT: Final = re.compile("[.\u3002\uff0e\uff61]")
+"""A full stop, and the three characters that UTS 46 maps to one (section 2.3)."""
 _LIST_ADVICE: Final = "Choose one from the list of platform domains."
 
 
@@ -74,7 +77,15 @@ def _name_or_rest(fqdn: str | None) -> str | None:
     """Return the canonical name, or the part after an invalid first label, which can still be a platform
     domain.
     """
-    return None if fqdn is None else canonical_domain(fqdn) or canonical_domain(fqdn.partition(".")[2])
+    return None if fqdn is None else canonical_domain(fqdn) or _split(fqdn)[1]
+
+
+def _split(fqdn: str) -> tuple[str, str | None]:
+    """Return the first label of a name as it was sent, and the canonical form of the rest; None if the rest
+    is invalid.
+    """
+    label, *rest = _DOT.split(fqdn, maxsplit=1)
+    return label, canonical_domain("".join(rest))
 
 
 def resolve_name(
@@ -276,7 +287,10 @@ def _label_from_fqdn(
 ) -> str | None:
     suffix = "." + platform_domain.domain
     if fqdn is None:
-        return _parse(text.removesuffix(".").removesuffix(suffix), "fqdn", errors)
+        label, rest = _split(text)
+        if rest != platform_domain.domain:
+            label = text.removesuffix(".").removesuffix(suffix)
+        return _parse(label, "fqdn", errors)
     if fqdn.endswith(suffix):
         return _parse(fqdn.removesuffix(suffix), "fqdn", errors)
     if fqdn == platform_domain.domain:

@@ -25,12 +25,10 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.schema import STREAMED, metadata
-from sublet.subdomains.model import NameForZoneCheck, Subdomain
+from sublet.subdomains.model import NameForZoneCheck
 from sublet.subdomains.store import (
     read_delegation,
     read_records,
-    read_subdomains,
-    select_subdomains,
     subdomains,
 )
 
@@ -217,12 +215,6 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneChe
         yield NameForZoneCheck(  # type: ignore[call-arg] # by its slots
             *own, read_delegation(nameservers, glue, ds_records), read_records(records)
         )
-
-
-def list_published(tx: Tx, platform_domain_id: int) -> list[Subdomain]:
-    """Return the names that `stream_published` yields, with all their fields."""
-    query = select_subdomains().where(_not_released_or_in_zone(platform_domain_id))
-    return read_subdomains(Subdomain, tx.connection.execute(query))
 
 
 def _not_released_or_in_zone(platform_domain_id: int) -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from sublet import audit
 from sublet.accounts.find import lock_holder, lock_user, refuse_suspended_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.credits.model import Coupon
+from sublet.credits.model import Coupon, Payable
 from sublet.db import Tx, together
 from sublet.dns.delegation import check_delegation
 from sublet.dns.look_alikes import stored_skeleton
@@ -55,7 +55,7 @@ def register(
     """Register a name for the actor's account or, if the operator gives a `permission`, for the user in it.
 
     `free_quota` applies to users without their own quota. `withheld` are the modes that the user can't use
-    yet (`quota.withheld_modes`).
+    yet (`modes.withheld_modes`).
 
     Raises, in this order:
         AccountSuspended: the user is suspended (with a permission: NotFound or Conflict).
@@ -81,7 +81,7 @@ def register(
     requested = find_requested_name(
         tx, user, platform_domain, label, mode, free_quota, permission, withheld, is_locking=True
     )
-    coupon, payable_errors = _check_payable(tx, user, command, platform_domain, requested)
+    coupon, payable_errors = _check_payable(tx, user, command.payable, requested)
     errors += [*delegation_errors, *record_errors, *mode_errors(mode), *payable_errors]
     if errors or requested is None:
         raise validation_failed(errors)
@@ -116,22 +116,11 @@ def register(
 
 
 def _check_payable(
-    tx: Tx,
-    user: User,
-    command: Register,
-    platform_domain: PlatformDomain | None,
-    requested: RequestedName | None,
+    tx: Tx, user: User, payable: Payable, requested: RequestedName | None
 ) -> tuple[Coupon | None, list[FieldError]]:
     usable_offer = requested.offer if requested and isinstance(requested.offer, Offer) else None
-    return check_payable(
-        tx,
-        user,
-        command.payable,
-        action="register",
-        platform_domain_id=platform_domain.id if platform_domain else None,
-        registration_mode=usable_offer.mode if usable_offer else None,
-        list_price=requested.list_price if requested else 0,
-    )
+    list_price = requested.list_price if requested else 0
+    return check_payable(tx, user, payable, usable_offer, action="register", list_price=list_price)
 
 
 def _record_registration(tx: Tx, actor: Actor, subdomain: Subdomain, charged_credits: int) -> None:

@@ -2,13 +2,15 @@
 subdomain renew`).
 """
 
+from datetime import datetime
+
 from sublet import audit
 from sublet.accounts.find import find_member, lock_holder
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Outcome, Payable
 from sublet.db import Tx, together
-from sublet.errors import RegistrationClosed, RenewalNotAvailable, validation_failed
+from sublet.errors import Conflict, RegistrationClosed, RenewalNotAvailable, validation_failed
 from sublet.platform_domains.offers import period_errors
 from sublet.subdomains import store
 from sublet.subdomains.charge import add_term, charge, check_payable, find_renewal_offer, quote_and_check
@@ -20,6 +22,7 @@ from sublet.subdomains.find import (
     reread,
 )
 from sublet.subdomains.lifecycle import (
+    FARTHEST,
     is_renewal_open,
     is_renewed_by_operator,
     next_term_start,
@@ -50,7 +53,7 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     refuse_implausible_clock(tx)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "renew", tx.now)
-    refuse_closing(subdomain)
+    refuse_closing(subdomain, tx.now)
     refuse_renewed_by_operator(subdomain)
     if not is_renewal_open(subdomain, tx.now):
         raise _not_available(
@@ -61,15 +64,20 @@ def renew(tx: Tx, actor: Actor, identifier: str, payable: Payable) -> Outcome:
     return extend(tx, actor, user, subdomain, payable, action="renew")
 
 
-def refuse_closing(subdomain: Subdomain) -> None:
-    """Raise `RegistrationClosed` if the platform domain of a name closes, because its names can't be renewed,
-    or restored after their expiry.
+def refuse_closing(subdomain: Subdomain, now: datetime) -> None:
+    """Raise `RegistrationClosed` if the platform domain of a name closes or has closed, because its names
+    can't be renewed, or restored after their expiry.
     """
-    if subdomain.names_until is not None:
-        raise RegistrationClosed(
-            f"{subdomain.domain} closes on {subdomain.names_until:%Y-%m-%d}, so its names can't be renewed, "
-            "or restored after their expiry. Choose a name under another platform domain."
+    if (until := subdomain.names_until) is None:
+        return
+    if until <= now:
+        reason = f"{subdomain.domain} closed on {until:%Y-%m-%d}, so its names can't be renewed or restored."
+    else:
+        reason = (
+            f"{subdomain.domain} closes on {until:%Y-%m-%d}, so its names can't be renewed, or restored "
+            "after their expiry."
         )
+    raise RegistrationClosed(f"{reason} Choose a name under another platform domain.")
 
 
 def refuse_renewed_by_operator(subdomain: Subdomain) -> None:
@@ -102,7 +110,7 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
         NotFound: there is no such name.
         ClockImplausible: the new expiry could be wrong.
         ValidationFailed: the days are out of range.
-        Conflict: the name was purged.
+        Conflict: the name was purged; its expiry is more than `FARTHEST` ahead.
     """
     subdomain = lock_for_operator(tx, identifier)
     refuse_implausible_clock(tx)
@@ -110,6 +118,11 @@ def operator_renew(tx: Tx, actor: Actor, identifier: str, days: int | None = Non
     if errors := period_errors("days", period_days):
         raise validation_failed(errors)
     refuse_purged(subdomain)
+    if subdomain.expires_at > tx.now + FARTHEST:
+        raise Conflict(
+            f"{subdomain.fqdn} expires on {subdomain.expires_at:%Y-%m-%d}, and can't be renewed any further. "
+            "No action needed."
+        )
     user = find_member(tx, subdomain.user_id).user
     extend(tx, actor, user, subdomain, Payable(), action="renew", given_days=period_days)
     return reread(tx, subdomain)
@@ -141,16 +154,9 @@ def extend(
         offer, list_price = find_renewal_offer(tx, subdomain)
         mode, period_days = offer.mode, offer.period_days
     else:
-        mode, period_days, list_price = subdomain.registration_type, given_days, 0
-    coupon, errors = check_payable(
-        tx,
-        user,
-        payable,
-        action=action,
-        platform_domain_id=subdomain.platform_domain_id,
-        registration_mode=mode,
-        list_price=list_price,
-    )
+        offer, list_price = None, 0
+        mode, period_days = subdomain.registration_type, given_days
+    coupon, errors = check_payable(tx, user, payable, offer, action=action, list_price=list_price)
     if errors:
         raise validation_failed(errors)
     starts_at = next_term_start(subdomain, tx.now, period_days)

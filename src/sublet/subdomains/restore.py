@@ -18,7 +18,7 @@ from sublet.subdomains.find import (
 )
 from sublet.subdomains.lifecycle import closing_allows_restore, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.quota import refuse_over_quota
+from sublet.subdomains.modes import refuse_over_quota
 from sublet.subdomains.renew import extend, refuse_closing
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
@@ -45,7 +45,7 @@ def restore(tx: Tx, actor: Actor, identifier: str, payable: Payable, *, free_quo
     subdomain = find_in_account_or_trash(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "restore", tx.now)
     if not closing_allows_restore(subdomain, tx.now):
-        refuse_closing(subdomain)
+        refuse_closing(subdomain, tx.now)
     refuse_over_quota(tx, user, subdomain.registration_type, free_quota)
     outcome = Outcome(subdomain.id)
     if subdomain.expires_at <= tx.now:
@@ -83,7 +83,7 @@ def operator_restore(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     if subdomain.trashed_at is None:
         raise Conflict(f"{subdomain.fqdn} is not in the trash. No action needed.")
     if subdomain.names_until is not None and subdomain.names_until <= tx.now:
-        refuse_closing(subdomain)
+        refuse_closing(subdomain, tx.now)
     if is_grace_over(subdomain, tx.now):
         raise Conflict(
             f"{subdomain.fqdn} expired on {subdomain.expires_at:%Y-%m-%d} and its grace period is over. "

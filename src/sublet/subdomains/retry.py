@@ -9,7 +9,7 @@ from sublet.errors import NameserverRequired, RetryNotAvailable
 from sublet.platform_domains.zone_store import end_zone_back_off
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
-from sublet.subdomains.lifecycle import has_nameserver, provisioning_failed
+from sublet.subdomains.lifecycle import has_nameserver, has_records, provisioning_failed
 
 
 def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
@@ -26,6 +26,11 @@ def retry(tx: Tx, actor: Actor, identifier: str) -> Outcome:
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
     refuse_unless_allowed(subdomain, "retry", tx.now)
+    if has_records(subdomain):
+        raise NameserverRequired(
+            "This subdomain has records instead of nameservers, so it can't be retried. The registry retries "
+            "their publication automatically. No action needed."
+        )
     if not has_nameserver(subdomain):
         raise NameserverRequired(
             "This subdomain has no nameservers to publish. Set nameservers first. The registry retries the "

@@ -45,7 +45,7 @@ from sublet.platform_domains.model import ADMIN, PlatformDomain
 from sublet.platform_domains.store import platform_domains
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, violates
 from sublet.structs import replace
-from sublet.subdomains.milestones import dates_of
+from sublet.subdomains.lifecycle import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 
 S = TypeVar("S", bound=ShownSubdomain)
@@ -329,9 +329,9 @@ def find_unreleased(tx: Tx, fqdn: str) -> Subdomain | None:
 
 
 def find_subdomain_of_user(
-    tx: Tx, user_id: int | None, *, subdomain_id: int | None = None, fqdn: str | None = None
+    tx: Tx, user_id: int | None, *, subdomain_id: int | None, fqdn: str | None
 ) -> Subdomain | None:
-    """Return a user's subdomain with this id or name, live or in the trash, or None.
+    """Return a user's subdomain with this id, or else with this name, live or in the trash, or None.
 
     Not checked: the token's restrictions.
     """

@@ -87,11 +87,7 @@ def unsuspend(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
         actor,
         "subdomain.unsuspend",
         subdomain.id,
-        before={
-            "fqdn": subdomain.fqdn,
-            "suspended_at": subdomain.suspended_at.isoformat(),
-            "suspended_reason": subdomain.suspended_reason,
-        },
+        before=_suspension(subdomain),
     )
     return reread(tx, subdomain)
 
@@ -118,6 +114,14 @@ def state_before_suspension(subdomain: Subdomain, now: datetime) -> dict[str, An
         "registered_at": _text(subdomain.registered_at),
         "expires_at": _text(subdomain.expires_at),
         "trashed_at": _text(subdomain.trashed_at),
+    }
+
+
+def _suspension(subdomain: Subdomain) -> dict[str, Any]:
+    return {
+        "fqdn": subdomain.fqdn,
+        "suspended_at": _text(subdomain.suspended_at),
+        "suspended_reason": subdomain.suspended_reason,
     }
 
 
@@ -193,19 +197,11 @@ def unsuspend_with_names(tx: Tx, actor: Actor, identifier: str, *, keep_names: b
         return UserWithNames(member, ())
     names = list(suspension_store.list_suspended_with_user(tx, user.id))
     suspension_store.unsuspend_all(tx, user.id)
-    before = {
-        each.id: {
-            "fqdn": each.fqdn,
-            "suspended_at": each.suspended_at.isoformat() if each.suspended_at is not None else None,
-            "suspended_reason": each.suspended_reason,
-        }
-        for each in names
-    }
     audit.record_many(
         tx,
         actor,
         "subdomain.unsuspend",
         {each.id: {"with_user": True} for each in names},
-        before=before,
+        before={each.id: _suspension(each) for each in names},
     )
     return UserWithNames(member, tuple(each.fqdn for each in names))

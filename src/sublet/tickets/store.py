@@ -134,13 +134,11 @@ tables.
 """
 
 
-def list_tickets(
-    tx: Tx, wanted: TicketFilter, limit: int = 100, after: Position | None = None
-) -> list[Ticket]:
+def list_tickets(tx: Tx, wanted: TicketFilter, limit: int) -> list[Ticket]:
     """Return the tickets of all users that match the filters, newest message first,
     without their messages.
     """
-    return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, after))]
+    return [Ticket(*row) for row in tx.connection.execute(_page(_TICKETS, wanted, limit, None))]
 
 
 def _page(query: Select[Any], wanted: TicketFilter, limit: int, after: Position | None) -> Select[Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from msgspec import Meta
 
 from sublet import audit
-from sublet.credits.fields import CREDITS_MAX
+from sublet.credits.ledger import CREDITS_MAX
 from sublet.db import Tx
 from sublet.errors import (
     FieldError,
@@ -51,8 +51,8 @@ from sublet.subdomains.model import (
     Term,
     TimelineEvent,
 )
+from sublet.subdomains.modes import find_quota
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
-from sublet.subdomains.quota import find_quota
 from sublet.subdomains.shapes import (
     FQDN,
     SUBDOMAIN_EXAMPLE,

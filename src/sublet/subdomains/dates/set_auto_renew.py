@@ -4,7 +4,7 @@ from sublet import audit
 from sublet.accounts.find import lock_holder
 from sublet.accounts.sessions import require_recent_sign_in
 from sublet.audit import Actor
-from sublet.credits.fields import check_credits
+from sublet.credits.ledger import check_credits
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import InsufficientScope, TokenRestricted, validation_failed

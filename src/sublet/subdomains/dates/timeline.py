@@ -11,6 +11,7 @@ from itertools import pairwise
 from sublet.audit import Change
 from sublet.counted import counted
 from sublet.structs import replace
+from sublet.subdomains.delegation_changes import NOTICE, REMOVAL, notice_detail, removed_hosts
 from sublet.subdomains.lifecycle import (
     auto_renew_at,
     closing_allows_restore,
@@ -21,7 +22,6 @@ from sublet.subdomains.lifecycle import (
     restorable_until,
 )
 from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
-from sublet.subdomains.nameserver_notices import NOTICE, REMOVAL, notice_detail, removed_hosts
 from sublet.subdomains.nameservers import EnclosedNameserver
 from sublet.subdomains.sweep.store import PastMilestone
 

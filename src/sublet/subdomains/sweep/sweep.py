@@ -2,7 +2,7 @@
 "Subdomain states").
 
 Expiry changes no column: the status follows from `expires_at` (`lifecycle.derive_status`). The sweep stores
-and mails it as the milestone `expired` (`milestones.py`).
+and mails it as the milestone `expired` (`lifecycle.py`).
 
 The sweep is level-triggered, like publishing. Each call processes one batch of names by their stored dates:
 at `due_at` a name is next processed, at `loss_at` its user loses it. A batch is one transaction, so a worker
@@ -28,15 +28,17 @@ from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.dependents import change_each, handle_dependents
 from sublet.subdomains.find import reread
 from sublet.subdomains.lifecycle import (
+    Milestone,
     auto_renew_at,
     cooling_off_ends_at,
+    dates_after,
     grace_ends_at,
     is_published,
     is_renewed_by_operator,
     lost_at,
+    reached,
     restorable_until,
 )
-from sublet.subdomains.milestones import Milestone, dates_after, reached
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.purge import mark_purged, mark_released
 from sublet.subdomains.store import lock_subdomains, recompute_dates, set_dates

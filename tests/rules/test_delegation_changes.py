@@ -1,15 +1,27 @@
-"""Where DS records come from, by audit events."""
+"""Where DS records come from, by audit events; the stages of notices about nameservers below a name in the
+trash.
+"""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+import pytest
 from msgspec.structs import asdict
 
 from sublet.audit import AuditEvent
 from sublet.child_zones.follow_ds import lines_of_change, mail_about
 from sublet.dns.types import DsRecord
-from sublet.subdomains.ds_sources import FOLLOWED, ds_sources, last_change_by_hand
+from sublet.structs import replace
+from sublet.subdomains.delegation_changes import (
+    ENDING,
+    FOLLOWED,
+    IN_TRASH,
+    ds_sources,
+    last_change_by_hand,
+    warning_stage,
+)
+from sublet.subdomains.model import Subdomain
+from support.sample_subdomain import DAY, NAME, NOW
 
-NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ONE, TWO = DsRecord(1, 13, 2, "ab" * 32), DsRecord(2, 13, 2, "cd" * 32)
 
 
@@ -62,3 +74,24 @@ def test_the_mail_has_added_and_removed_ds_records() -> None:
         "ds_removed",
     ]
     assert lines_of_change(["1", "2"], ["2", "3"]) == ["+ 3", "- 1"]
+
+
+LABEL = replace(NAME, fqdn="gone.example.test", trashed_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("label", "after", "stage"),
+    [
+        (NAME, timedelta(), None),
+        (LABEL, timedelta(), (IN_TRASH, NOW)),
+        (LABEL, 23 * DAY - timedelta(microseconds=1), (IN_TRASH, NOW)),
+        (LABEL, 23 * DAY, (ENDING, NOW)),
+        (LABEL, 31 * DAY, (ENDING, NOW)),
+        (replace(LABEL, trash_days=1), timedelta(hours=23), (IN_TRASH, NOW)),
+        (replace(LABEL, suspended_at=NOW), 23 * DAY, None),
+        (replace(LABEL, unsuspended_at=NOW + 9 * DAY), 23 * DAY, (IN_TRASH, NOW + 9 * DAY)),
+        (replace(LABEL, purged_at=NOW + 30 * DAY), 30 * DAY, None),
+    ],
+)
+def test_stage_of(label: Subdomain, after: timedelta, stage: object) -> None:
+    assert warning_stage(label, NOW + after) == stage
