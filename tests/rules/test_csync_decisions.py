@@ -176,6 +176,9 @@ def test_an_absent_address_needs_a_proof_for_this_name_and_type() -> None:
     proof = server(zone_of(("@ NS ns2", "ns2 A 9.9.9.2", ALL))).extra[f"ns2.{FQDN}", "AAAA"]
     other.extra[OWN, "AAAA"] = proof
     assert code(decided(other)) == "not_authentic"
+    unknown_hash = dns.rrset.from_text(CHILD, 60, "IN", "NSEC3", f"2 0 0 - {'0' * 32} A")
+    proof.message.authority = [unknown_hash]  # type: ignore[union-attr] # the server has answered
+    assert code(decided(other)) == "not_authentic"
 
 
 def test_addresses_of_a_wildcard_are_refused() -> None:

@@ -119,6 +119,7 @@ BLOG.example.test.  A 8.8.8.8
         ("\n$GENERATE 1-9 a$ A 8.8.8.$", 2, "$GENERATE"),
         ("$ORIGIN", 1, "$ORIGIN"),
         ("$TTL x", 1, "no TTL"),
+        ("$TTL " + "9" * 5000, 1, "no TTL"),
         ("  A 8.8.8.8", 1, "no owner"),
         ("@ CH TXT a", 1, "class IN"),
         ("@ 300 IN", 1, "no type or no value"),

@@ -8,6 +8,7 @@ import dns.message
 import dns.name
 import dns.rdatatype
 import dns.rrset
+from dns.dnssectypes import NSEC3Hash
 from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 from msgspec import Struct
@@ -109,9 +110,9 @@ def _denies(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
     if denial.rdtype == dns.rdatatype.NSEC:
         return bool(denial.name == owner)
     record = denial[0]
-    if record.iterations > ITERATIONS_MAX:
+    if record.algorithm != NSEC3Hash.SHA1 or record.iterations > ITERATIONS_MAX:
         return False
-    hashed = dns.dnssec.nsec3_hash(owner, record.salt, record.iterations, record.algorithm)
+    hashed = dns.dnssec.nsec3_hash(owner, record.salt, record.iterations, NSEC3Hash.SHA1)
     return bool(text_of(denial.name).partition(".")[0] == hashed.lower())
 
 

@@ -327,5 +327,5 @@ def _ttl(text: str) -> int | None:
         return None
     try:
         return dns.ttl.from_text(text)
-    except dns.exception.DNSException:
+    except (dns.exception.DNSException, ValueError):  # `int` refuses thousands of digits
         return None
