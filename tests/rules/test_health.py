@@ -30,13 +30,7 @@ from sublet.health.model import (
     Target,
 )
 from sublet.health.query_limits import Budget, QueryRateLimit, may_ask, parse_networks
-from sublet.health.schedule import (
-    after_check,
-    is_breakage_due,
-    is_recovery_due,
-    new_health,
-    next_pause,
-)
+from sublet.health.schedule import after_check, is_breakage_due, is_recovery_due, new_health, next_pause
 from sublet.limits import QUERIES_PER_SECOND
 from sublet.structs import replace
 

@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.structs import replace
 from sublet.subdomains.records.rule import check_records
-from sublet.subdomains.records.zone_file import (
-    NOTES_MAX,
-    ZoneFileRecords,
-    format_zone_file,
-    parse_zone_file,
-)
+from sublet.subdomains.records.zone_file import NOTES_MAX, ZoneFileRecords, format_zone_file, parse_zone_file
 from support.random_records import NAME, random_records
 from support.rule_domains import rule_domain
 

@@ -65,9 +65,7 @@ def _proof(zone: dns.name.Name, denials: Sequence[dns.rrset.RRset]) -> "_Nsec | 
     NSEC3 records with an unknown hash algorithm are ignored (RFC 5155, section 8.1).
     """
     hashed = [
-        each
-        for each in denials
-        if each.rdtype == dns.rdatatype.NSEC3 and each[0].algorithm == NSEC3Hash.SHA1
+        each for each in denials if each.rdtype == dns.rdatatype.NSEC3 and each[0].algorithm == NSEC3Hash.SHA1
     ]
     if not hashed:
         return _Nsec(zone, [each for each in denials if each.rdtype == dns.rdatatype.NSEC])

@@ -40,12 +40,7 @@ from sublet.sign_in.model import Site
 from sublet.structs import replace
 from sublet.subdomains.api import wait_for_publication
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.records.update import (
-    UpdateError,
-    check_sections,
-    check_zone,
-    update_records,
-)
+from sublet.subdomains.records.update import UpdateError, check_sections, check_zone, update_records
 from sublet.subdomains.update_keys.keys import derive_secret, parse_key_name
 from sublet.subdomains.view_zone import apex_of
 from sublet.updates.wire import (

@@ -23,41 +23,18 @@ from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, IF_PAID, Operations, sensitive
-from sublet.operations.shapes import (
-    NEXT_YEAR,
-    NOW,
-    Body,
-    Credits,
-    Moment,
-    Shape,
-    Success,
-    one_of,
-)
+from sublet.operations.shapes import NEXT_YEAR, NOW, Body, Credits, Moment, Shape, Success, one_of
 from sublet.subdomains import store
 from sublet.subdomains.api import OWN_NAME, find_written, if_subdomain_matches, may_spend, shape_of
 from sublet.subdomains.charge import list_price_of_renewal
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.dates.timeline import EVENTS, PAST_ACTIONS, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
-from sublet.subdomains.lifecycle import (
-    ACTIONS,
-    allowed_actions,
-    auto_renew_at,
-    renewal_available,
-)
-from sublet.subdomains.model import (
-    AutoRenewAttempt,
-    Subdomain,
-    Term,
-    TimelineEvent,
-)
+from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, auto_renew_at, renewal_available
+from sublet.subdomains.model import AutoRenewAttempt, Subdomain, Term, TimelineEvent
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
 from sublet.subdomains.quota import find_quota
-from sublet.subdomains.shapes import (
-    FQDN,
-    SUBDOMAIN_EXAMPLE,
-    SubdomainShape,
-)
+from sublet.subdomains.shapes import FQDN, SUBDOMAIN_EXAMPLE, SubdomainShape
 from sublet.subdomains.sweep.store import PastMilestone, list_milestones
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)

@@ -9,30 +9,16 @@ from sublet.dns.difference import served_delegation
 from sublet.dns.parent_servers import query_servers
 from sublet.dns.records import sets_of_records
 from sublet.dns.types import Delegation
-from sublet.errors import (
-    RateLimited,
-    SubdomainNotFound,
-    Unavailable,
-)
+from sublet.errors import RateLimited, SubdomainNotFound, Unavailable
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.operation import API, Operations
 from sublet.operations.query_limit import counted_as_querying
-from sublet.operations.shapes import (
-    NOW,
-    Count,
-    HostName,
-    Moment,
-    Shape,
-    Success,
-    one_of,
-)
+from sublet.operations.shapes import NOW, Count, HostName, Moment, Shape, Success, one_of
 from sublet.subdomains.delegation.served import ServedReport, ServerVerdict, report_served
 from sublet.subdomains.delegation.view import view_delegation
 from sublet.subdomains.lifecycle import has_records
-from sublet.subdomains.model import (
-    Subdomain,
-)
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.shapes import (
     FQDN,
     PROVISIONING_EXAMPLE,

@@ -12,12 +12,7 @@ from msgspec import Struct, field
 from sublet.dns.names import is_at_or_below, shown, to_unicode
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import FieldError, validation_failed
-from sublet.subdomains.records.rule import (
-    SIGNER_TYPES,
-    TTL_SECONDS_DEFAULT,
-    TTL_SECONDS_MAX,
-    TTL_SECONDS_MIN,
-)
+from sublet.subdomains.records.rule import SIGNER_TYPES, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, TTL_SECONDS_MIN
 from sublet.subdomains.records.values import HOST_PLACE
 
 NOTES_MAX: Final = 50
