@@ -12,8 +12,10 @@ import dns.name
 import dns.rdatatype
 import dns.rrset
 from dns.dnssectypes import NSEC3Hash
+from dns.rdtypes.ANY.CSYNC import CSYNC
 from dns.rdtypes.ANY.NSEC import NSEC
 from dns.rdtypes.ANY.NSEC3 import NSEC3
+from dns.rdtypes.util import Bitmap
 
 ITERATIONS_MAX = 150
 """Resolvers treat a zone with more iterations as unsigned, so no proof is needed (RFC 9276, section 3.2)."""
@@ -149,12 +151,9 @@ def _common(one: dns.name.Name, other: dns.name.Name) -> dns.name.Name:
 
 def _has_type(record: NSEC | NSEC3, rdtype: str) -> bool:
     """True if an NSEC or NSEC3 record says that its name has this type or an alias."""
-    wanted = {dns.rdatatype.from_text(rdtype), dns.rdatatype.CNAME}
-    present = {
-        number * 256 + octet * 8 + bit
-        for number, bitmap in record.windows
-        for octet, value in enumerate(bitmap)
-        for bit in range(8)
-        if value & 0x80 >> bit
-    }
-    return not wanted.isdisjoint(present)
+    return not types_in(record).isdisjoint((rdtype, "CNAME"))
+
+
+def types_in(record: NSEC | NSEC3 | CSYNC) -> frozenset[str]:
+    """Return the record types in the bitmap of a record."""
+    return frozenset(Bitmap(record.windows).to_text().split())

@@ -186,14 +186,19 @@ def parse_type(text: str) -> str:
     Raises:
         InvalidValue: not one of these types. The message says what to do instead.
     """
-    upper = text.upper()
-    name = _GENERIC_TYPES.get(upper, upper)
+    name = canonical_type(text)
     if name in RECORD_TYPES:
         return name
-    reason = _REFUSED_TYPES.get(upper)
+    reason = _REFUSED_TYPES.get(name)
     if reason is None:
         reason = f"`{shown(text)}` is not a type that a name may have. Give one of {', '.join(RECORD_TYPES)}."
     raise InvalidValue(reason, "value_invalid")
+
+
+def canonical_type(text: str) -> str:
+    """Return a type as it is stored, from its name in any case or by RFC 3597. Not checked: that it exists."""
+    upper = text.upper()
+    return _GENERIC_TYPES.get(upper, upper)
 
 
 def canonical_owner(fqdn: str, text: str) -> str:
@@ -260,17 +265,10 @@ def _check_set(
     With `may_remove` an entry without values is an RRset without values. Only its owner and type have to
     exist.
     """
-    if may_remove and not entry.values:
-        return _check_removal(fqdn, entry, platform_domain, field, errors), 0
-    owner = type_name = None
-    try:
-        owner = _check_owner(fqdn, entry.name, platform_domain)
-    except InvalidName as error:
-        errors.append(FieldError(f"{field}.name", "record_invalid", str(error)))
-    try:
-        type_name = _check_type(entry.type, platform_domain)
-    except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
+    is_removal = may_remove and not entry.values
+    owner, type_name = _check_key(fqdn, entry, platform_domain, field, errors, is_removal=is_removal)
+    if is_removal:
+        return (None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())), 0
     ttl_seconds = TTL_SECONDS_DEFAULT if entry.ttl_seconds is None else entry.ttl_seconds
     if not TTL_SECONDS_MIN <= ttl_seconds <= TTL_SECONDS_MAX:
         message = (
@@ -286,33 +284,43 @@ def _check_set(
     return RecordSet(owner, type_name, ttl_seconds, tuple(sorted(values))), octets
 
 
-def _check_removal(
-    fqdn: str, entry: RecordSetInput, platform_domain: PlatformDomain, field: str, errors: list[FieldError]
-) -> RecordSet | None:
+def _check_key(
+    fqdn: str,
+    entry: RecordSetInput,
+    platform_domain: PlatformDomain,
+    field: str,
+    errors: list[FieldError],
+    *,
+    is_removal: bool,
+) -> tuple[str | None, str | None]:
+    """Return the owner and the type of an entry, or None for each that is wrong.
+
+    An RRset that the platform domain doesn't accept any more can be removed.
+    """
     owner = type_name = None
     try:
-        owner = parse_owner(fqdn, entry.name, platform_domain.domain)
+        owner = _check_owner(fqdn, entry.name, platform_domain, is_removal=is_removal)
     except InvalidName as error:
         errors.append(FieldError(f"{field}.name", "record_invalid", str(error)))
     try:
-        type_name = parse_type(entry.type)
+        type_name = _check_type(entry.type, platform_domain, is_removal=is_removal)
     except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
-    return None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())
+        errors.append(FieldError(f"{field}.type", error.code, str(error)))
+    return owner, type_name
 
 
-def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain) -> str:
+def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain, *, is_removal: bool) -> str:
     owner = parse_owner(fqdn, text, platform_domain.domain)
-    if owner.startswith("*") and not platform_domain.record_wildcards:
+    if owner.startswith("*") and not platform_domain.record_wildcards and not is_removal:
         raise InvalidName(
             f"`{shown(text)}` is a wildcard, which {platform_domain.domain} does not accept. Give each name."
         )
     return owner
 
 
-def _check_type(text: str, platform_domain: PlatformDomain) -> str:
+def _check_type(text: str, platform_domain: PlatformDomain, *, is_removal: bool) -> str:
     type_name = parse_type(text)
-    if type_name not in platform_domain.record_types:
+    if type_name not in platform_domain.record_types and not is_removal:
         message = (
             f"{platform_domain.domain} does not accept {type_name} records. Give one of "
             f"{', '.join(platform_domain.record_types)}."
