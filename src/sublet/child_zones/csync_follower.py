@@ -18,7 +18,7 @@ from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, Replay
 from sublet.db import Database
 from sublet.errors import Conflict
 from sublet.health.checker import Checker, CheckResult
-from sublet.health.model import DueCheck, Question, Target
+from sublet.health.model import DueCheck, Question
 
 
 class CsyncFollower:
@@ -36,25 +36,23 @@ class CsyncFollower:
         is_followed = await self._db.read(find_replay_guard, due.subdomain_id) is not None
         return [(due.target.fqdn, "CSYNC")] if is_followed else ()
 
-    async def follow(self, due: DueCheck, result: CheckResult) -> CsyncDecision | None:
+    async def follow(
+        self, due: DueCheck, result: CheckResult, *, counts_silence: bool = False
+    ) -> CsyncDecision | None:
         """Decide from the result of a check, change the nameservers if necessary, and return the decision.
 
         If the zone has a CSYNC record and differs from the registry, a second check queries all its records,
         and a third one checks the new nameservers. Return None if the name isn't followed, if another check
-        is asking the nameservers, or if a nameserver is silent while this host can't check.
+        is asking the nameservers, or if a nameserver is silent while this host can't check (unless
+        `counts_silence`).
         """
-        return await self._follow(due, result, counts_silence=not result.is_impaired)
-
-    async def _follow(
-        self, due: DueCheck, result: CheckResult, *, counts_silence: bool
-    ) -> CsyncDecision | None:
         guard = await self._db.read(find_replay_guard, due.subdomain_id)
         if guard is None:
             return None
         decision: CsyncDecision | None = Keep()
         if has_csync(due.target, result.seen) and is_different(each.code for each in result.found.findings):
             decision = await self._decide(due, result, guard)
-        if decision is None or (is_silence(decision) and not counts_silence):
+        if decision is None or (is_silence(decision) and result.is_impaired and not counts_silence):
             return None
         done = await self._db.write(follow_csync, due.subdomain_id, due.generation, decision, guard)
         if done is not None:
@@ -73,7 +71,7 @@ class CsyncFollower:
         due = await self._db.read(plan_check, identifier)
         result = await self._checker.check(due.target, waits=True, extra=await self.questions(due))
         decision = (
-            None if result.busy_until is not None else await self._follow(due, result, counts_silence=True)
+            None if result.busy_until is not None else await self.follow(due, result, counts_silence=True)
         )
         if decision is None:
             raise Conflict(
@@ -95,12 +93,7 @@ class CsyncFollower:
         planned = await self._db.read(plan_change, due.subdomain_id, decision)
         if isinstance(planned, Refuse):
             return planned
-        return await self._refuse_worse(planned, result, decision)
-
-    async def _refuse_worse(
-        self, planned: Target, result: CheckResult, change: Change
-    ) -> CsyncDecision | None:
         after = await self._checker.check(planned, waits=True, always_asks=True)
         if after.busy_until is not None:
             return None
-        return refuse_if_worse(result.found, after.found) or change
+        return refuse_if_worse(result.found, after.found) or decision

@@ -15,7 +15,7 @@ from dns.rdtypes.ANY.DNSKEY import DNSKEY
 from dns.rdtypes.ANY.RRSIG import RRSIG
 from msgspec import Struct
 
-from sublet.child_zones.cds_answers import usable_message
+from sublet.child_zones.cds_answers import silent_servers, usable_message
 from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
@@ -92,13 +92,8 @@ def decide_for_all_servers(
     address. Not checked: the registry's own rules, and that the new nameservers work.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
-    asked = {each.host for each in servers}
     read = [_read(each, questions) for each in servers]
-    silent = [
-        *(each for each in target.delegation.nameservers if each not in asked),
-        *seen.not_public,
-        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
-    ]
+    silent = silent_servers(target, seen, servers, read)
     if silent:
         return Refuse(
             "servers_silent",

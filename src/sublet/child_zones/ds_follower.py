@@ -38,15 +38,14 @@ class DsFollower:
         is_followed = await self._db.read(find_rules, due.subdomain_id) is not None
         return questions_about(due.target.fqdn) if is_followed else ()
 
-    async def follow(self, due: DueCheck, result: CheckResult) -> Decision | None:
+    async def follow(
+        self, due: DueCheck, result: CheckResult, *, counts_silence: bool = False
+    ) -> Decision | None:
         """Decide from the result of a check, change the DS records if necessary, and return the decision.
 
-        Return None if no nameserver answered, if one is silent while this host can't check, or if the name's
-        DS records aren't followed.
+        Return None if no nameserver answered, if one is silent while this host can't check (unless
+        `counts_silence`), or if the name's DS records aren't followed.
         """
-        return await self._follow(due, result, counts_silence=not result.is_impaired)
-
-    async def _follow(self, due: DueCheck, result: CheckResult, *, counts_silence: bool) -> Decision | None:
         rules = await self._db.read(find_rules, due.subdomain_id)
         if rules is None or not _has_answers(result):
             return None
@@ -56,7 +55,7 @@ class DsFollower:
         decision = await asyncio.to_thread(
             decide_for_all_servers, due.target, result.seen, proof, rules, self._db.now()
         )
-        if is_silence(decision) and not counts_silence:
+        if is_silence(decision) and result.is_impaired and not counts_silence:
             return None
         done = await self._db.write(follow_child, due.subdomain_id, due.generation, decision, rules)
         if done is not None:
@@ -79,7 +78,7 @@ class DsFollower:
             raise Conflict(f"Another check is asking the nameservers of {fqdn}. Try again in a minute.")
         if not _has_answers(result):
             raise Conflict(f"No nameserver of {fqdn} answered. See `sublet health` for the reason.")
-        decision = await self._follow(due, result, counts_silence=True)
+        decision = await self.follow(due, result, counts_silence=True)
         if decision is None:
             raise Conflict(f"{fqdn} changed during the check. Check it again.")
         return fqdn, decision

@@ -196,7 +196,10 @@ def parse_type(text: str) -> str:
 
 
 def canonical_type(text: str) -> str:
-    """Return a type as it is stored, from its name in any case or by RFC 3597. Not checked: that it exists."""
+    """Return a type as it is stored, from its name in any case or by RFC 3597.
+
+    Not checked: that it is one of `RECORD_TYPES`.
+    """
     upper = text.upper()
     return _GENERIC_TYPES.get(upper, upper)
 
