@@ -247,12 +247,7 @@ def answer_of(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
 
 
 def _findings(found: tuple[Finding, ...]) -> list[FindingShape]:
-    return [
-        FindingShape(
-            code=each.code, level=each.level.value, subject=each.subject, message=each.message, hint=each.hint
-        )
-        for each in worst_first(found)
-    ]
+    return [FindingShape.of(each) for each in worst_first(found)]
 
 
 @api.write(
