@@ -321,6 +321,21 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
     assert send(shop, query).rcode() == dns.rcode.REFUSED
 
 
+def test_a_transfer_that_is_too_long_for_a_message_is_refused(
+    shop: RunningService, user: Registrant
+) -> None:
+    key = new_key(shop, user)
+    shop.operator("domain", "edit", "records.test", "--record-sets-max", "500")
+    for first in (0, 200):  # more than the body of one request may have
+        owners = [".".join([f"{number:060}"] * 3) for number in range(first, first + 200)]
+        sets = [{"name": each, "type": "A", "values": ["8.8.4.4"]} for each in owners]
+        path = f"/subdomains/{key.fqdn}/records"
+        assert shop.call(user, "PATCH", path, {"records": sets}).status_code == 200
+    query = dns.message.make_query(key.fqdn, "AXFR")
+    query.use_tsig(key.ring())
+    assert send(shop, query).rcode() == dns.rcode.REFUSED
+
+
 def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     below = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"))

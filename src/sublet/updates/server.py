@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 
+import dns.exception
 import dns.flags
 import dns.message
 import dns.name
@@ -129,7 +130,12 @@ class UpdateServer:
         except Refusal as refusal:
             log.info("update_refused", key=read.key_name, error=refusal.code, reason=refusal.message)
             response.set_rcode(_rcode_of(refusal))
-        return write_response(response)
+        try:
+            return write_response(response)
+        except dns.exception.TooBig:  # many records with long owners, which the operator allows
+            response.answer = []
+            response.set_rcode(dns.rcode.REFUSED)
+            return write_response(response)
 
     async def _count_address(self, host: str) -> None:
         """Count a message against the limits of its address, which are the API's.
