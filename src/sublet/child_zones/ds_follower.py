@@ -10,13 +10,11 @@ from sublet.child_zones.cds_answers import decide_for_all_servers, questions_abo
 from sublet.child_zones.follow_ds import find_rules, follow_child, plan_check
 from sublet.child_zones.model import Decision, Proof, is_silence
 from sublet.child_zones.signalling import find_proof
-from sublet.config import parse_listen
 from sublet.db import Database
 from sublet.errors import Conflict
-from sublet.health.checker import Checker, CheckResult
+from sublet.health.checker import Checker, CheckResult, forwarding_resolver
 from sublet.health.dns_client import DnsClient
 from sublet.health.model import DueCheck, Question, Target
-from sublet.health.resolve import ForwardingResolver
 
 
 class DsFollower:
@@ -27,11 +25,7 @@ class DsFollower:
     def __init__(self, db: Database, health_resolver: str = "") -> None:
         self.decisions: Counter[str] = Counter()
         self._db = db
-        self._resolver = (
-            ForwardingResolver(DnsClient(), *parse_listen("health_resolver", health_resolver))
-            if health_resolver
-            else None
-        )
+        self._resolver = forwarding_resolver(health_resolver, DnsClient())
 
     async def questions(self, due: DueCheck) -> Sequence[Question]:
         """Return the additional questions of a check. Empty if the name's DS records aren't followed."""

@@ -211,17 +211,13 @@ async def check_health(call: Call[NoBody, None]) -> Answer[HealthAnswer]:
     return Answer(answer_of(await db.read(view_health, call.actor(), call.path["fqdn"]), checks_enabled=True))
 
 
-def _checker(call: Call[Any, Any]) -> Checker:
+def _checker(call: Call[Any, Any], **details: Any) -> Checker:
     if call.context.checker is None:
-        raise _checks_off_refusal({})
+        raise Conflict(
+            "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
+            details=details,
+        )
     return call.context.checker
-
-
-def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
-    return Conflict(
-        "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
-        details=details,
-    )
 
 
 def answer_of(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
@@ -292,11 +288,9 @@ async def check_delegation_(
     command = planned_registration(body)
     with name_errors_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
-    if call.context.checker is None:
-        raise _checks_off_refusal({"warnings": list(delegation_warnings(plan.target.delegation))})
+    checker = _checker(call, warnings=list(delegation_warnings(plan.target.delegation)))
     with counted_as_querying(call):
-        result = await call.context.checker.check(plan.target, waits=True)
-    report = result.report
+        report = (await checker.check(plan.target, waits=True)).report
     check = DelegationCheckShape(
         fqdn=plan.target.fqdn,
         state=report.state,

@@ -149,8 +149,7 @@ def list_losses(tx: Tx, limit: int) -> list[DueName]:
 
 def count_losses(tx: Tx, until: datetime) -> int:
     """Return the number of names to trash or purge up to an instant, by their stored dates."""
-    query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
-    return int(tx.connection.execute(query).scalar_one())
+    return _count(tx, subdomains.c.loss_at <= until)
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
@@ -200,9 +199,8 @@ def _has_period_ended(start: Column[datetime], until: datetime, days: int) -> Co
 
 
 def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
-    return int(
-        tx.connection.execute(select(func.count()).select_from(subdomains).where(condition)).scalar_one()
-    )
+    query = select(func.count()).select_from(subdomains).where(condition)
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
@@ -223,8 +221,7 @@ def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
 
 def count_names(tx: Tx) -> int:
     """Return the number of names that are live or in the trash."""
-    query = select(func.count()).select_from(subdomains).where(subdomains.c.purged_at.is_(None))
-    return int(tx.connection.execute(query).scalar_one())
+    return _count(tx, subdomains.c.purged_at.is_(None))
 
 
 _REDATING = (
