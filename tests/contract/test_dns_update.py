@@ -15,6 +15,7 @@ import dns.edns
 import dns.flags
 import dns.message
 import dns.name
+import dns.opcode
 import dns.query
 import dns.rcode
 import dns.tsig
@@ -321,9 +322,7 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
     assert send(shop, query).rcode() == dns.rcode.REFUSED
 
 
-def test_a_transfer_that_is_too_long_for_a_message_is_refused(
-    shop: RunningService, user: Registrant
-) -> None:
+def test_a_transfer_that_is_too_long_for_a_message_is_refused(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     shop.operator("domain", "edit", "records.test", "--record-sets-max", "500")
     for first in (0, 200):  # more than the body of one request may have
@@ -349,6 +348,12 @@ def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
     assert at.answer[0].name == dns.name.from_text("records.test")
     for name, rdtype in (("example.org", "SOA"), (key.fqdn, "A"), ("records.test", "AXFR")):
         assert send(shop, dns.message.make_query(name, rdtype)).rcode() == dns.rcode.REFUSED
+    for keyring in (None, key.ring()):
+        notify = dns.message.make_query("records.test", "SOA")
+        notify.set_opcode(dns.opcode.NOTIFY)
+        if keyring is not None:
+            notify.use_tsig(keyring)
+        assert send(shop, notify).rcode() == dns.rcode.NOTIMP
 
 
 def test_malformed_messages_change_nothing(shop: RunningService, user: Registrant) -> None:

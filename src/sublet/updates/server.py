@@ -230,8 +230,6 @@ class UpdateServer:
         )
 
     async def _answer_unsigned(self, wire: bytes, message: dns.message.Message, *, over_tcp: bool) -> bytes:
-        if message.opcode() not in (dns.opcode.QUERY, dns.opcode.UPDATE):
-            return header_response(wire, dns.rcode.NOTIMP)
         question = None if isinstance(message, dns.update.UpdateMessage) else _question(message)
         if question is None or question.rdtype != dns.rdatatype.SOA:
             return header_response(wire, dns.rcode.REFUSED)
@@ -263,8 +261,10 @@ def _question(message: dns.message.Message) -> dns.rrset.RRset:
     """Return the only question of a query.
 
     Raises:
-        UpdateError: FORMERR: there are none or several.
+        UpdateError: NOTIMP: the message has another opcode; FORMERR: there are none or several questions.
     """
+    if message.opcode() != dns.opcode.QUERY:
+        raise UpdateError(dns.rcode.NOTIMP)
     if len(message.question) != 1:
         raise UpdateError(dns.rcode.FORMERR)
     return message.question[0]
