@@ -160,10 +160,7 @@ def test_each_wrong_request_has_its_word(shop: RunningService, user: Registrant)
     before = generation(shop, fqdn)
     for query, word in (
         ({}, "notfqdn"),
-        ({"hostname": ""}, "notfqdn"),
         ({"hostname": "", **{f"field_{number}": "1" for number in range(100)}}, "notfqdn"),
-        ({"hostname": "home"}, "notfqdn"),
-        ({"hostname": "a b.example"}, "notfqdn"),
         ({"hostname": ",".join([fqdn] * 21)}, "numhost"),
         ({"hostname": others}, "nohost"),
         ({"hostname": trashed}, "nohost"),
@@ -172,8 +169,6 @@ def test_each_wrong_request_has_its_word(shop: RunningService, user: Registrant)
         ({"hostname": suspended}, "abuse"),
         ({"hostname": f"www.{fqdn}"}, "dnserr"),
         ({"hostname": fqdn, "myip": "10.0.0.1"}, "dnserr"),
-        ({"hostname": fqdn, "myip": "auto"}, "dnserr"),
-        ({"hostname": fqdn, "myip": f"{FIRST},{SECOND}"}, "dnserr"),
         ({"hostname": f"_home.{fqdn}"}, "dnserr"),
     ):
         assert lines(shop, token, **{"myip": FIRST, **query}) == [word], query
