@@ -259,6 +259,7 @@ ZONE_FILES = {
     "U-labels": lines("ü#.ü.ü.ü CNAME ü.ü.ü.ü"),
     "tokens": lines('"" a ( ) "" a'),
     "comments": lambda size: "(" + ";\n" * (size // 2),
+    "a long TTL": lambda size: f"@ {'1' * size}h A 8.8.8.8",
 }
 
 

@@ -21,8 +21,8 @@ FIELDS_MAX: Final = 10_000
 """The maximum number of fields in a zone file: 500 records have about 3,000. Each takes time, and 64 KiB have
 room for 30,000.
 """
-
-
+TTL_CHARACTERS_MAX: Final = 40
+"""The maximum length of a TTL, because the work to read one grows with the square of its length."""
 _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
 
 
@@ -318,9 +318,9 @@ class _Reader:
 
 def _ttl(text: str) -> int | None:
     """Return a TTL in seconds, also one with units such as `1h30m`; None if the text is no TTL."""
-    if not text[:1].isdigit():
+    if not text[:1].isdigit() or len(text) > TTL_CHARACTERS_MAX:
         return None
     try:
         return dns.ttl.from_text(text)
-    except (dns.exception.DNSException, ValueError):  # `int` refuses thousands of digits
+    except dns.exception.DNSException:
         return None
