@@ -20,7 +20,7 @@ from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, Replay
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.health.chain import matching_keys, valid_signatures
+from sublet.health.chain import denials_in, matching_keys, valid_signatures
 from sublet.health.denial import types_in
 from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of, text_of
 from sublet.health.observe import glue_addresses
@@ -313,10 +313,8 @@ def _denials(message: dns.message.Message, owner: dns.name.Name, rdtype: str) ->
     """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4;
     RFC 5155, section 8.5).
     """
-    for each in message.authority:
-        if each.rdtype not in (dns.rdatatype.NSEC, dns.rdatatype.NSEC3) or not _denies(each, owner):
-            continue
-        if all(types_in(record).isdisjoint((rdtype, "CNAME")) for record in each):
+    for each in denials_in(message):
+        if _denies(each, owner) and all(types_in(one).isdisjoint((rdtype, "CNAME")) for one in each):
             yield each
 
 
