@@ -196,7 +196,7 @@ class Checker:
         try:
             await self._db.write(release_addresses, addresses)
         except Unavailable:
-            return  # The claim expires soon (`claims.CLAIM_DURATION`).
+            return  # The claim expires soon (`query_limits.CLAIM_DURATION`).
 
     def _iterating(self) -> IteratingResolver:
         """Return a new resolver without cached answers."""
