@@ -76,9 +76,7 @@ class _NoFields:
 class UpdateServer:
     """Answers messages. `on_answer` is called with the rcode of each response."""
 
-    def __init__(
-        self, context: Context, server_secret: Secret, on_answer: Callable[[str], None] = lambda _rcode: None
-    ) -> None:
+    def __init__(self, context: Context, server_secret: Secret, on_answer: Callable[[str], None]) -> None:
         self._context = context
         self._server_secret = server_secret
         self._on_answer = on_answer

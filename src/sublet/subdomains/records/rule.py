@@ -70,12 +70,11 @@ def check_records(
     entries: Sequence[RecordSetInput],
     platform_domain: PlatformDomain,
     *,
-    field: str = "records",
     stored: Sequence[RecordSet] | None = None,
 ) -> tuple[tuple[RecordSet, ...], tuple[FieldError, ...]]:
     """Return the RRsets of the name `fqdn` in canonical form, sorted by owner and type, and all errors.
 
-    Use the RRsets only if there are no errors, which call the list `field` (`records[2].values[0]`).
+    Use the RRsets only if there are no errors, whose fields are such as `records[2].values[0]`.
 
     With `stored`, the entries change these RRsets, and the result has those that stay, too. An entry without
     values then removes the RRset of its owner and type. An RRset that stays may be older than the settings of
@@ -92,14 +91,14 @@ def check_records(
     too_many = _exceeded_limit(entries, platform_domain)
     is_change = stored is not None
     if too_many is not None:
-        return (), (FieldError(field, "too_many_records", too_many),)
+        return (), (FieldError("records", "too_many_records", too_many),)
     errors: list[FieldError] = []
     index_by_key: dict[tuple[str, str], int] = {}
     sets: list[RecordSet] = []
     octets = 0
     for index, entry in enumerate(entries):
         found, octets_of_set = _check_set(
-            fqdn, entry, platform_domain, f"{field}[{index}]", errors, may_remove=is_change
+            fqdn, entry, platform_domain, f"records[{index}]", errors, may_remove=is_change
         )
         octets += octets_of_set
         if found is None:
@@ -110,7 +109,7 @@ def check_records(
                 f"{found.type} of {shown_owner(fqdn, found.name)} is given twice. Put all values into one "
                 "entry."
             )
-            errors.append(FieldError(f"{field}[{index}]", "record_duplicate", message))
+            errors.append(FieldError(f"records[{index}]", "record_duplicate", message))
             continue
         index_by_key[key] = index
         if found.values:
@@ -123,17 +122,17 @@ def check_records(
             f"The name would have {len(sets)} RRsets. The maximum is {platform_domain.record_sets_max}. "
             "Remove some."
         )
-        errors.append(FieldError(field, "too_many_records", message))
-    fields = {key: f"{field}[{index}]" for key, index in index_by_key.items()}
+        errors.append(FieldError("records", "too_many_records", message))
+    fields = {key: f"records[{index}]" for key, index in index_by_key.items()}
     errors += _check_aliases(
-        fqdn, {(each.name, each.type): fields.get((each.name, each.type), field) for each in sets}
+        fqdn, {(each.name, each.type): fields.get((each.name, each.type), "records") for each in sets}
     )
     if octets > platform_domain.record_octets_max:
         message = (
             f"The values have {octets} octets together. The maximum is "
             f"{platform_domain.record_octets_max}. Remove some."
         )
-        errors.append(FieldError(field, "too_many_records", message))
+        errors.append(FieldError("records", "too_many_records", message))
     return tuple(sorted(sets, key=lambda each: (each.name, each.type))), tuple(errors)
 
 

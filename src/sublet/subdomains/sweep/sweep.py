@@ -108,7 +108,7 @@ def is_sweep_due(tx: Tx) -> bool:
     )
 
 
-def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
+def sweep(tx: Tx, clock_read_at: datetime | None = None) -> Swept:
     """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or
     purge.
 
@@ -123,13 +123,13 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
     reason = state.stopped_reason if state.stopped_at is not None else stop_if_clock_implausible(tx, state)
     if reason is not None:
         return Swept(Counter(), stopped_reason=reason)
-    due = store.list_due(tx, limit)
+    due = store.list_due(tx, BATCH_MAX)
     if due:
         return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
     redated = _recompute_dates(tx)
     if redated is not None:
         return redated
-    losses = store.list_losses(tx, limit)
+    losses = store.list_losses(tx, BATCH_MAX)
     if losses:
         reason = stop_if_losses_implausible(tx, state)
         return (
