@@ -281,6 +281,17 @@ def denials(size: int) -> dns.message.Message:
     return message
 
 
+def addresses(size: int) -> dns.message.Message:
+    """Return an answer of this length with many addresses, and several signatures to try."""
+    message = dns.message.make_response(dns.message.make_query(CHILD, "A"))
+    texts = [f"8.8.{number // 250}.{number % 250}" for number in range(size // 16)]
+    ends = f"13 3 60 20300101000000 20200101000000 {dns.dnssec.key_id(KEY)} {CHILD}"
+    signatures = [f"A {ends} {'A' * 84}{letter}A==" for letter in "ABCDEFGH"]
+    message.answer.append(dns.rrset.from_text(CHILD, 60, "IN", "A", *texts))
+    message.answer.append(dns.rrset.from_text(CHILD, 60, "IN", "RRSIG", *signatures))
+    return message
+
+
 def judge(message: dns.message.Message) -> object:
     return Validator(CHILD, [KEY], datetime.now(UTC)).judge_answer(CHILD, "A", message)
 
@@ -441,7 +452,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "answer_notify of a packet": built(PACKETS, lambda packet: answer_notify(packet, is_limited=False), 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
     "parse_message of DNS UPDATE": built(UPDATES, parse_update, MESSAGE_BYTES_MAX),
-    "judge_answer": built({"denials": denials}, judge, MESSAGE),
+    "judge_answer": built({"denials": denials, "addresses": addresses}, judge, MESSAGE),
     "read_record": built(PACKETS, read_records, MESSAGE),
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
 }

@@ -27,6 +27,10 @@ RRSETS_MAX = 8
 validating resolvers, because a zone could exhaust the processor (CVE-2023-50387). A proof that a name doesn't
 exist has three sets (RFC 5155, section 7.2).
 """
+RECORDS_MAX = 500
+"""The maximum number of records in a validated set. BIND's resolvers take 100 by default
+(`max-records-per-type`).
+"""
 VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
 """The algorithms that validators support. A zone whose DS records have only other algorithms counts as
 unsigned (RFC 4035, section 5.2).
@@ -184,6 +188,8 @@ def _validate(
     One valid signature by one of the keys is enough (RFC 4035, section 5.3).
     """
     kind = dns.rdatatype.to_text(rrset.rdtype)
+    if len(rrset) > RECORDS_MAX:
+        return ChainVerdict("broken", f"it has {len(rrset)} {kind} records, more than resolvers take")
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")
     signer = "a key that a DS record matches" if kind == "DNSKEY" else "one of its keys"
@@ -263,6 +269,8 @@ def valid_signatures(
     """Return the signatures of a set of records that are valid at `now` and by one of these keys of `zone`
     (default: the records' owner).
     """
+    if len(rrset) > RECORDS_MAX:
+        return []
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
     seconds = now.timestamp()
     return [
