@@ -22,7 +22,7 @@ import dns.tsig
 import dns.update
 import pytest
 
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.free_ports import free_port
 from support.open_registry import opened
 from support.programs import find_program
@@ -70,9 +70,7 @@ def port(shop: RunningService) -> int:
 
 
 def new_key(shop: RunningService, user: Registrant, fqdn: str = "", **members: Any) -> Key:
-    if not fqdn:
-        fqdn = unused_name("records.test")
-        shop.register(user, fqdn)
+    fqdn = fqdn or new_name(shop, user)
     answer = shop.call(user, "POST", f"/subdomains/{fqdn}/update-keys", members)
     assert answer.status_code == 201, answer.text
     key = answer.json()["update_key"]

@@ -11,7 +11,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.subdomains import store
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.programs import find_program
 from support.repetitions import share
@@ -51,12 +51,6 @@ def limited(folder: Path, requests_per_minute: int) -> Iterator[RunningService]:
 @pytest.fixture
 def user(shop: RunningService) -> Registrant:
     return new_user(shop)
-
-
-def new_name(shop: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
-    fqdn = unused_name("records.test")
-    shop.register(user, fqdn, **({"records": list(records)} if records else {}))
-    return fqdn
 
 
 def robot(shop: RunningService, user: Registrant, **members: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.at_once import Request, send_at_once
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService, running_service
 
@@ -25,12 +25,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 @pytest.fixture(scope="module")
 def user(shop: RunningService) -> Registrant:
     return new_user(shop)
-
-
-def new_name(shop: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
-    fqdn = unused_name("records.test")
-    shop.register(user, fqdn, **({"records": list(records)} if records else {}))
-    return fqdn
 
 
 def answers(shop: RunningService, name: str, rdtype: str) -> list[str]:
