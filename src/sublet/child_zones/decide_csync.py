@@ -20,7 +20,7 @@ from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, Replay
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
 from sublet.dns.types import Delegation, DsRecord, GlueEntry
-from sublet.health.chain import denials_in, matching_keys, valid_signatures
+from sublet.health.chain import KEYS_MAX, denials_in, matching_keys, valid_signatures
 from sublet.health.denial import types_in
 from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of, text_of
 from sublet.health.observe import glue_addresses
@@ -256,13 +256,13 @@ def _glue_of_host(delegation: Delegation, host: str, version: int) -> frozenset[
 def _zone_keys(
     zone: str, ds_records: Sequence[DsRecord], message: dns.message.Message, now: datetime
 ) -> list[DNSKEY] | None:
-    """Return the keys of a zone; None if they don't validate under its DS records."""
+    """Return the keys of a zone, at most `KEYS_MAX`; None if they don't validate under its DS records."""
     name = name_of(zone)
     keys = find_rrset(message, name, "DNSKEY")
     if keys is None:
         return None
     entries = matching_keys(name, keys, ds_records)
-    return list(keys) if valid_signatures(keys, _signatures(message, name), entries, now) else None
+    return list(keys)[:KEYS_MAX] if valid_signatures(keys, _signatures(message, name), entries, now) else None
 
 
 def _signed_answers(
