@@ -64,6 +64,13 @@ def test_the_source_is_found() -> None:
     assert set(imports_of("import a.b\ndef f():\n    from c import d\n")) == {"a.b", "c", "c.d"}
 
 
+def test_files_that_the_source_names_exist() -> None:
+    known = [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
+    for path in FILES:
+        for name in re.findall(r"`([a-z_/]+\.py)`", path.read_text(encoding="utf-8")):
+            assert any(each.as_posix().endswith(f"/{name}") for each in known), f"{_module(path)}: {name}"
+
+
 def test_sql_lives_in_stores_db_audit_and_migrations() -> None:
     found = importers("sqlalchemy", "alembic", "psycopg", "sqlite3")
     assert {"db/postgresql.py", "audit.py", "subdomains/store.py", "doctor/credits.py"} <= found

@@ -15,14 +15,7 @@ from sublet.db import Tx
 from sublet.structs import replace
 from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from sublet.subdomains.store import find_unreleased
-from support.asking_children import (
-    INSECURE,
-    KEYS,
-    OPERATOR,
-    OPERATOR_ADDRESS,
-    AskingChild,
-    asking_world,
-)
+from support.asking_children import INSECURE, KEYS, OPERATOR, OPERATOR_ADDRESS, AskingChild, asking_world
 from support.dns_world import world_running
 from support.name_servers import resolver
 from support.network_namespace import runs_outside

@@ -9,7 +9,7 @@ import dns.name
 import dns.zone
 import pytest
 
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 from support.subletctl import PROGRAM, Run, as_json, subletctl
@@ -30,9 +30,7 @@ def who(shop: RunningService) -> Registrant:
 
 @pytest.fixture
 def fqdn(shop: RunningService, who: Registrant) -> str:
-    name = unused_name("records.test")
-    shop.register(who, name)
-    return name
+    return new_name(shop, who)
 
 
 @pytest.fixture

@@ -15,13 +15,14 @@ import dns.edns
 import dns.flags
 import dns.message
 import dns.name
+import dns.opcode
 import dns.query
 import dns.rcode
 import dns.tsig
 import dns.update
 import pytest
 
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.free_ports import free_port
 from support.open_registry import opened
 from support.programs import find_program
@@ -69,9 +70,7 @@ def port(shop: RunningService) -> int:
 
 
 def new_key(shop: RunningService, user: Registrant, fqdn: str = "", **members: Any) -> Key:
-    if not fqdn:
-        fqdn = unused_name("records.test")
-        shop.register(user, fqdn)
+    fqdn = fqdn or new_name(shop, user)
     answer = shop.call(user, "POST", f"/subdomains/{fqdn}/update-keys", members)
     assert answer.status_code == 201, answer.text
     key = answer.json()["update_key"]
@@ -321,6 +320,19 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
     assert send(shop, query).rcode() == dns.rcode.REFUSED
 
 
+def test_a_transfer_that_is_too_long_for_a_message_is_refused(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    shop.operator("domain", "edit", "records.test", "--record-sets-max", "500")
+    for first in (0, 200):  # more than the body of one request may have
+        owners = [".".join([f"{number:060}"] * 3) for number in range(first, first + 200)]
+        sets = [{"name": each, "type": "A", "values": ["8.8.4.4"]} for each in owners]
+        path = f"/subdomains/{key.fqdn}/records"
+        assert shop.call(user, "PATCH", path, {"records": sets}).status_code == 200
+    query = dns.message.make_query(key.fqdn, "AXFR")
+    query.use_tsig(key.ring())
+    assert send(shop, query).rcode() == dns.rcode.REFUSED
+
+
 def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     below = send(shop, dns.message.make_query(f"_acme-challenge.{key.fqdn}", "SOA"))
@@ -334,6 +346,12 @@ def test_clients_find_the_zone(shop: RunningService, user: Registrant) -> None:
     assert at.answer[0].name == dns.name.from_text("records.test")
     for name, rdtype in (("example.org", "SOA"), (key.fqdn, "A"), ("records.test", "AXFR")):
         assert send(shop, dns.message.make_query(name, rdtype)).rcode() == dns.rcode.REFUSED
+    for keyring in (None, key.ring()):
+        notify = dns.message.make_query("records.test", "SOA")
+        notify.set_opcode(dns.opcode.NOTIFY)
+        if keyring is not None:
+            notify.use_tsig(keyring)
+        assert send(shop, notify).rcode() == dns.rcode.NOTIMP
 
 
 def test_malformed_messages_change_nothing(shop: RunningService, user: Registrant) -> None:

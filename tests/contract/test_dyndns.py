@@ -11,7 +11,7 @@ import pytest
 
 from sublet.db import Tx
 from sublet.subdomains import store
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.programs import find_program
 from support.repetitions import share
@@ -51,12 +51,6 @@ def limited(folder: Path, requests_per_minute: int) -> Iterator[RunningService]:
 @pytest.fixture
 def user(shop: RunningService) -> Registrant:
     return new_user(shop)
-
-
-def new_name(shop: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
-    fqdn = unused_name("records.test")
-    shop.register(user, fqdn, **({"records": list(records)} if records else {}))
-    return fqdn
 
 
 def robot(shop: RunningService, user: Registrant, **members: Any) -> str:
@@ -160,10 +154,7 @@ def test_each_wrong_request_has_its_word(shop: RunningService, user: Registrant)
     before = generation(shop, fqdn)
     for query, word in (
         ({}, "notfqdn"),
-        ({"hostname": ""}, "notfqdn"),
         ({"hostname": "", **{f"field_{number}": "1" for number in range(100)}}, "notfqdn"),
-        ({"hostname": "home"}, "notfqdn"),
-        ({"hostname": "a b.example"}, "notfqdn"),
         ({"hostname": ",".join([fqdn] * 21)}, "numhost"),
         ({"hostname": others}, "nohost"),
         ({"hostname": trashed}, "nohost"),
@@ -172,8 +163,6 @@ def test_each_wrong_request_has_its_word(shop: RunningService, user: Registrant)
         ({"hostname": suspended}, "abuse"),
         ({"hostname": f"www.{fqdn}"}, "dnserr"),
         ({"hostname": fqdn, "myip": "10.0.0.1"}, "dnserr"),
-        ({"hostname": fqdn, "myip": "auto"}, "dnserr"),
-        ({"hostname": fqdn, "myip": f"{FIRST},{SECOND}"}, "dnserr"),
         ({"hostname": f"_home.{fqdn}"}, "dnserr"),
     ):
         assert lines(shop, token, **{"myip": FIRST, **query}) == [word], query

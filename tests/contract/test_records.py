@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.at_once import Request, send_at_once
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService, running_service
 
@@ -25,12 +25,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 @pytest.fixture(scope="module")
 def user(shop: RunningService) -> Registrant:
     return new_user(shop)
-
-
-def new_name(shop: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
-    fqdn = unused_name("records.test")
-    shop.register(user, fqdn, **({"records": list(records)} if records else {}))
-    return fqdn
 
 
 def answers(shop: RunningService, name: str, rdtype: str) -> list[str]:
@@ -74,7 +68,8 @@ def test_records_are_replaced_changed_and_removed(shop: RunningService, user: Re
     assert shop.call(user, "GET", f"{path}?name=@").json()["records"] == [SITE]
     assert shop.call(user, "GET", f"{path}?name={fqdn.upper()}.").json()["records"] == [SITE]
     assert shop.call(user, "GET", f"{path}?name=-.-").json()["records"] == []
-    assert shop.call(user, "GET", f"{path}?type=txt").json()["records"] == [TEXT]
+    for rdtype in ("txt", "TYPE16"):
+        assert shop.call(user, "GET", f"{path}?type={rdtype}").json()["records"] == [TEXT]
     cleared = shop.call(user, "PUT", path, {"records": []})
     assert cleared.json()["records"] == []
     assert cleared.json()["provisioning"]["status"] == "none"

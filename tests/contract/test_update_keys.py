@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.error_triggers import new_user, unused_name
+from support.error_triggers import new_name, new_user
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService, registry_address, running_service
 
@@ -31,12 +31,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
 @pytest.fixture
 def user(shop: RunningService) -> Registrant:
     return new_user(shop)
-
-
-def new_name(shop: RunningService, user: Registrant) -> str:
-    fqdn = unused_name("records.test")
-    shop.register(user, fqdn)
-    return fqdn
 
 
 def test_a_key_is_created_listed_and_revoked(shop: RunningService, user: Registrant) -> None:

@@ -38,13 +38,13 @@ class _Echo(asyncio.DatagramProtocol):
         self._transport.sendto(response.to_wire(), address)
 
 
-async def ask(change: Callable[[str], str]) -> Reply:
-    """Ask a server on loopback for the SOA record of `NAME`."""
+async def ask(change: Callable[[str], str], name: dns.name.Name = NAME) -> Reply:
+    """Ask a server on loopback for the SOA record of a name."""
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(lambda: _Echo(change), local_addr=("127.0.0.1", 0))
     try:
         port = transport.get_extra_info("sockname")[1]
-        return await DnsClient().ask("127.0.0.1", NAME, "SOA", Budget(), port=port, is_rate_limited=False)
+        return await DnsClient().ask("127.0.0.1", name, "SOA", Budget(), port=port, is_rate_limited=False)
     finally:
         transport.close()
 
@@ -54,6 +54,12 @@ def test_the_case_of_the_echoed_question_does_not_matter(change: Callable[[str],
     reply = asyncio.run(ask(change))
     assert reply.message is not None
     assert find_rrset(reply.message, NAME, "SOA") is not None
+
+
+def test_octets_beyond_ascii_have_no_case() -> None:
+    name = dns.name.from_text("\\228" * 60 + ".test.")
+    reply = asyncio.run(ask(str, name))
+    assert find_rrset(reply.message, name, "SOA") is not None
 
 
 def test_an_answer_about_another_name_is_malformed() -> None:

@@ -9,16 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from long.health.outages import (
-    OUTAGES,
-    PORT,
-    RESOLVER,
-    Resolvers,
-    begin,
-    live_through,
-    outage_world,
-    targets,
-)
+from long.health.outages import OUTAGES, PORT, RESOLVER, Resolvers, begin, live_through, outage_world, targets
 from sublet.config import Settings
 from sublet.db import open_database
 from sublet.health.checker import Checker

@@ -13,11 +13,12 @@ import dns.rdatatype
 import dns.rrset
 import dns.zone
 import pytest
+from dns.rdtypes.ANY.CSYNC import CSYNC
 
-from sublet.child_zones.csync_answers import types_in
 from sublet.child_zones.decide_csync import decide_for_all_servers, has_csync, questions_about
 from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.types import Delegation, GlueEntry
+from sublet.health.denial import types_in
 from sublet.health.model import Observation, Reply, Server, Target
 from sublet.structs import replace
 from support.child_keys import CHILD, HOUR, ChildKey
@@ -176,6 +177,9 @@ def test_an_absent_address_needs_a_proof_for_this_name_and_type() -> None:
     proof = server(zone_of(("@ NS ns2", "ns2 A 9.9.9.2", ALL))).extra[f"ns2.{FQDN}", "AAAA"]
     other.extra[OWN, "AAAA"] = proof
     assert code(decided(other)) == "not_authentic"
+    unknown_hash = dns.rrset.from_text(CHILD, 60, "IN", "NSEC3", f"2 0 0 - {'0' * 32} A")
+    proof.message.authority = [unknown_hash]  # type: ignore[union-attr] # the server has answered
+    assert code(decided(other)) == "not_authentic"
 
 
 def test_addresses_of_a_wildcard_are_refused() -> None:
@@ -213,4 +217,5 @@ def test_a_csync_record_that_changes_something_is_detected() -> None:
     assert has_csync(TARGET, Observation(servers=(server(zone_of(MOVED)),)))
     assert not has_csync(TARGET, Observation(servers=(server(zone_of(SAME)),)))
     csync = dns.rdata.from_text(dns.rdataclass.IN, dns.rdatatype.CSYNC, "1 3 NS AAAA TYPE300")
-    assert types_in(csync.windows) == {"NS", "AAAA", "TYPE300"}  # type: ignore[attr-defined] # a CSYNC record
+    assert isinstance(csync, CSYNC)
+    assert types_in(csync) == {"NS", "AAAA", "TYPE300"}

@@ -82,6 +82,13 @@ def test_a_name_of_its_own_span_has_no_records() -> None:
     assert proves_absence(ZONE, name("no"), "A", [made], is_nxdomain=False)
 
 
+def test_records_with_an_unknown_hash_algorithm_prove_nothing() -> None:
+    unknown = [dns.rrset.from_text(each.name, 60, "IN", "NSEC3", f"2{str(each[0])[1:]}") for each in nsec3()]
+    for is_nxdomain in (False, True):
+        assert not proves_absence(ZONE, name("no"), "A", unknown, is_nxdomain=is_nxdomain)
+        assert proves_absence(ZONE, name("no"), "A", [*unknown, *nsec()], is_nxdomain=True)
+
+
 def test_resolvers_need_no_proof_of_a_zone_with_many_iterations() -> None:
     many = dns.rrset.from_text(
         name(base64.b32hexencode(b"x" * 20).decode()),

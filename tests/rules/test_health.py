@@ -30,13 +30,7 @@ from sublet.health.model import (
     Target,
 )
 from sublet.health.query_limits import Budget, QueryRateLimit, may_ask, parse_networks
-from sublet.health.schedule import (
-    after_check,
-    is_breakage_due,
-    is_recovery_due,
-    new_health,
-    next_pause,
-)
+from sublet.health.schedule import after_check, is_breakage_due, is_recovery_due, new_health, next_pause
 from sublet.limits import QUERIES_PER_SECOND
 from sublet.structs import replace
 
@@ -256,6 +250,18 @@ def test_a_name_is_broken_if_its_addresses_or_the_names_below_it_get_no_answer()
         assert (found.state, {each.code for each in found.findings} - {"single_point"}) == (state, codes), (
             found
         )
+
+
+def test_a_finding_names_a_limited_number_of_nameservers() -> None:
+    reached = reply((FQDN, "NS"))
+    assert reached.message is not None
+    hosts = [f"ns{number:03}.example.org." for number in range(500)]
+    reached.message.answer = [dns.rrset.from_text(FQDN + ".", 60, "IN", "NS", *hosts)]
+    seen = Observation(
+        (HostAddresses("ns1.example.org", ("9.9.9.9",)),), (replace(good_server(), nameservers=reached),)
+    )
+    (found,) = [each for each in report(target_with(), seen, NOW).findings if each.code == "ns_set_differs"]
+    assert found.message.endswith("ns011.example.org, ns012.example.org and 487 more.")
 
 
 def test_another_nameserver_that_answers_keeps_a_name_from_being_broken() -> None:

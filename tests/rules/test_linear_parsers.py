@@ -13,6 +13,10 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+import dns.dnssec
+import dns.message
+import dns.name
+import dns.rrset
 import pytest
 from starlette.datastructures import Headers
 
@@ -27,6 +31,7 @@ from sublet.dns.notify import answer_notify
 from sublet.dns.query import read_query as read_dns_query
 from sublet.dns.types import RECORD_TYPES, Dnskey, GlueEntry, RecordSetInput
 from sublet.dns.wire import read_name, read_record, walk_records
+from sublet.health.chain import Validator
 from sublet.http.calls import read_key
 from sublet.http.errors import PROBLEM_TYPE, names_media_type, render_refusal
 from sublet.http.head import ORGANIZATION_HEADER, read_organization, request_id_of
@@ -56,6 +61,7 @@ from sublet.web.pasted import (
     parse_pasted_delegation,
     parse_pasted_nameservers,
 )
+from support.child_keys import CHILD, ChildKey
 from support.in_memory_zone import RECORDS, reader_of
 from support.repetitions import share
 from support.rule_domains import rule_domain
@@ -254,12 +260,40 @@ def lines(line: str) -> Callable[[int], str]:
     )
 
 
+KEY = ChildKey.new().dnskey
 ZONE_FILES = {
     "wrong lines": lines("a#"),
     "U-labels": lines("ü#.ü.ü.ü CNAME ü.ü.ü.ü"),
     "tokens": lines('"" a ( ) "" a'),
     "comments": lambda size: "(" + ";\n" * (size // 2),
+    "a long TTL": lambda size: f"@ {'1' * size}h A 8.8.8.8",
 }
+
+
+def denials(size: int) -> dns.message.Message:
+    """Return an answer of this length with signed NSEC records, of which a proof needs two."""
+    message = dns.message.make_response(dns.message.make_query(CHILD, "A"))
+    ends = f"13 4 60 20300101000000 20200101000000 {dns.dnssec.key_id(KEY)} {CHILD} {'A' * 86}=="
+    for number in range(size // 160):
+        owner = dns.name.from_text(f"a{number}", CHILD)
+        denial = dns.rrset.from_text(owner, 60, "IN", "NSEC", f"b{number}.{CHILD} A")
+        message.authority += [denial, dns.rrset.from_text(owner, 60, "IN", "RRSIG", f"NSEC {ends}")]
+    return message
+
+
+def addresses(size: int) -> dns.message.Message:
+    """Return an answer of this length with many addresses, and several signatures to try."""
+    message = dns.message.make_response(dns.message.make_query(CHILD, "A"))
+    texts = [f"8.8.{number // 250}.{number % 250}" for number in range(size // 16)]
+    ends = f"13 3 60 20300101000000 20200101000000 {dns.dnssec.key_id(KEY)} {CHILD}"
+    signatures = [f"A {ends} {'A' * 84}{letter}A==" for letter in "ABCDEFGH"]
+    message.answer.append(dns.rrset.from_text(CHILD, 60, "IN", "A", *texts))
+    message.answer.append(dns.rrset.from_text(CHILD, 60, "IN", "RRSIG", *signatures))
+    return message
+
+
+def judge(message: dns.message.Message) -> object:
+    return Validator(CHILD, [KEY], datetime.now(UTC)).judge_answer(CHILD, "A", message)
 
 
 def pointers(size: int) -> bytes:
@@ -418,6 +452,7 @@ PARSERS: dict[str, dict[str, tuple[Make, int]]] = {
     "answer_notify of a packet": built(PACKETS, answer_notify, 512),
     "the name server": built(PACKETS, lambda packet: asyncio.run(_answer(packet)), 4096),
     "parse_message of DNS UPDATE": built(UPDATES, parse_update, MESSAGE_BYTES_MAX),
+    "judge_answer": built({"denials": denials, "addresses": addresses}, judge, MESSAGE),
     "read_record": built(PACKETS, read_records, MESSAGE),
     "read_name": built(PACKETS, lambda wire: read_name(wire, 12, {}), MESSAGE),
 }

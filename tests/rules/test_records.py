@@ -14,7 +14,6 @@ from sublet.subdomains.records.values import parse_value
 from support.rule_domains import rule_domain
 
 NAME = "blog.example.test"
-DOMAIN = rule_domain()
 SHA256 = "ab" * 32
 
 
@@ -254,16 +253,16 @@ def test_an_rrset_is_given_once_and_a_value_too() -> None:
     ]
 
 
-def test_all_errors_are_reported_at_once_and_the_field_is_named() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     entries = [RecordSetInput("a b", "NS", ("x",), 1), RecordSetInput("a b", "A", ("8.8.8.8", "10.0.0.1"), 1)]
-    _, errors = check_records(NAME, entries, DOMAIN, field="changes")
+    _, errors = check(*entries)
     assert codes(errors) == [
-        ("changes[0].name", "record_invalid"),
-        ("changes[0].type", "value_invalid"),
-        ("changes[0].ttl", "value_invalid"),
-        ("changes[1].name", "record_invalid"),
-        ("changes[1].ttl", "value_invalid"),
-        ("changes[1].values[1]", "address_not_public"),
+        ("records[0].name", "record_invalid"),
+        ("records[0].type", "value_invalid"),
+        ("records[0].ttl", "value_invalid"),
+        ("records[1].name", "record_invalid"),
+        ("records[1].ttl", "value_invalid"),
+        ("records[1].values[1]", "address_not_public"),
     ]
 
 

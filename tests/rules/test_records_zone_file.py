@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.structs import replace
 from sublet.subdomains.records.rule import check_records
-from sublet.subdomains.records.zone_file import (
-    NOTES_MAX,
-    ZoneFileRecords,
-    format_zone_file,
-    parse_zone_file,
-)
+from sublet.subdomains.records.zone_file import NOTES_MAX, ZoneFileRecords, format_zone_file, parse_zone_file
 from support.random_records import NAME, random_records
 from support.rule_domains import rule_domain
 
@@ -119,6 +114,7 @@ BLOG.example.test.  A 8.8.8.8
         ("\n$GENERATE 1-9 a$ A 8.8.8.$", 2, "$GENERATE"),
         ("$ORIGIN", 1, "$ORIGIN"),
         ("$TTL x", 1, "no TTL"),
+        ("$TTL " + "9" * 5000, 1, "no TTL"),
         ("  A 8.8.8.8", 1, "no owner"),
         ("@ CH TXT a", 1, "class IN"),
         ("@ 300 IN", 1, "no type or no value"),

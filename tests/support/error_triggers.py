@@ -60,6 +60,13 @@ def unused_name(domain: str = "example.test") -> str:
     return f"name{next(_NUMBERS)}.{domain}"
 
 
+def new_name(service: RunningService, user: Registrant, *records: dict[str, Any]) -> str:
+    """Register an unused name that may have records, with these records."""
+    fqdn = unused_name("records.test")
+    service.register(user, fqdn, **({"records": list(records)} if records else {}))
+    return fqdn
+
+
 @contextmanager
 def locked(service: RunningService) -> Iterator[None]:
     """Block registrations as another process could: by SQLite's write lock, or by a lock on PostgreSQL's

@@ -13,13 +13,7 @@ from sublet.db import Tx
 from sublet.dns.types import Delegation, RecordSetInput
 from sublet.health import store
 from sublet.health.checker import Checker
-from sublet.health.due_checks import (
-    claim_due,
-    postpone_check,
-    record_check,
-    schedule_changed_names,
-    schedule_first_checks,
-)
+from sublet.health.due_checks import claim_due, record_check, schedule_changed_names, schedule_first_checks
 from sublet.health.health_keeper import HealthKeeper
 from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
 from sublet.health.query_limits import claim_addresses, delete_idle_addresses, release_addresses
@@ -62,7 +56,7 @@ def test_a_new_name_is_due_within_minutes_and_one_worker_takes_it(registry: Regi
     assert (due.target.delegation, due.target.parent_signed) == (Delegation(HOSTS), False)
     assert due_after(registry, seconds=50) == []  # The worker's claim lasts a minute.
     assert len(due_after(registry, seconds=11)) == 1
-    registry.write(postpone_check, held.id, registry.now + timedelta(hours=1))
+    registry.write(store.reschedule, [held.id], registry.now + timedelta(hours=1))
     assert due_after(registry, minutes=59) == []
     assert len(due_after(registry, minutes=1)) == 1
 

@@ -12,14 +12,8 @@ from sqlalchemy import select
 from sublet import audit
 from sublet.accounts.set_reminders import set_reminders
 from sublet.child_zones.automatic_ds import NOTIFY_PAUSE, schedule_check, set_automatic_ds, view_automatic_ds
-from sublet.child_zones.ds_follower import DsFollower
-from sublet.child_zones.follow_ds import (
-    REFUSED,
-    WAITING,
-    find_rules,
-    follow_child,
-    plan_check,
-)
+from sublet.child_zones.follow_ds import REFUSED, WAITING, find_rules, follow_child, plan_check
+from sublet.child_zones.followers import DsFollower
 from sublet.child_zones.model import Awaited, Decision, Keep, Refuse, Remove, Replace, Rules, Wait
 from sublet.dns.types import Delegation, DsRecord
 from sublet.errors import Conflict, SubdomainNotFound, SubdomainSuspended

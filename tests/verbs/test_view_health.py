@@ -20,13 +20,7 @@ from sublet.errors import (
 )
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, HEALTHY, UNKNOWN, Finding, Level, Report
-from sublet.health.plan_delegation import (
-    check_warnings,
-    plan_change,
-    plan_delegation,
-    plan_registration,
-    refuse_if_broken,
-)
+from sublet.health.plan_delegation import PriorCheck, plan_change, plan_delegation, plan_registration
 from sublet.health.view_health import plan_health_check, view_health
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.list_store import list_own
@@ -111,15 +105,15 @@ def test_a_platform_domain_decides_which_changes_are_checked_first(registry: Reg
     plan = registry.read(plan_registration, registry.actor(), user_of(registry), command)
     assert (plan.mode if plan else "off") == mode
     assert registry.read(plan_registration, registry.actor(), user_of(registry), Register(fqdn=SHOP)) is None
-    broken, unseen = report(BROKEN, SLOW, LAME), report(UNKNOWN)
     if plan is None:
         return
-    assert check_warnings(plan, broken) == ("It is lame. Mend it.",)
-    assert [SHOP in each for each in check_warnings(plan, unseen)] == [True]
-    guarded = refuse_if_broken(register, plan, broken)
+    broken, unseen = PriorCheck(plan, report(BROKEN, SLOW, LAME)), PriorCheck(plan, report(UNKNOWN))
+    assert broken.warnings == ("It is lame. Mend it.",)
+    assert [SHOP in each for each in unseen.warnings] == [True]
+    guarded = broken.guard(register)
     if mode == "require":
         registry.refused(DelegationBroken, guarded, registry.actor(), command, free_quota=FREE_QUOTA)
-    for accepted in (guarded if mode == "warn" else register, refuse_if_broken(register, plan, unseen)):
+    for accepted in (guarded if mode == "warn" else register, unseen.guard(register)):
         assert accepted is register
     registry.register(SHOP, nameservers=HOSTS)
     same, other = UpdateNameservers(nameservers=HOSTS), UpdateNameservers(nameservers=HOSTS[:1])

@@ -1,32 +1,26 @@
 """The API of automatic DS, which extends the spec (docs/spec-choices.md, "Automatic DS")."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from sublet.child_zones.automatic_ds import AutomaticDsView, set_automatic_ds, view_automatic_ds
 from sublet.child_zones.model import CSYNC_REFUSALS, DS_REFUSALS
 from sublet.db import Tx
-from sublet.errors import AccountSuspended, PreconditionFailed, SubdomainNotFound, SubdomainSuspended
+from sublet.errors import SubdomainNotFound
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.idempotency import write_once
-from sublet.operations.operation import API, Operations, Refusals, not_sensitive
+from sublet.operations.operation import API, Operations, not_sensitive
 from sublet.operations.shapes import Body, Moment, Shape, Success, one_of
 from sublet.platform_domains.model import AUTOMATIC_DS
-from sublet.subdomains.api import if_subdomain_matches
-from sublet.subdomains.child_state_store import ChildStates
+from sublet.subdomains.api import OWN_NAME, if_subdomain_matches
+from sublet.subdomains.child_state_store import AutomaticDs, ChildStates, CsyncState
 from sublet.subdomains.delegation_changes import SOURCES as DS_SOURCES
 from sublet.subdomains.shapes import DS_EXAMPLE, FQDN
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
-
-_OWN_NAME: Refusals = (
-    AccountSuspended,
-    PreconditionFailed,
-    SubdomainNotFound,
-    SubdomainSuspended,
-)
 
 _AUTOMATIC_DS = {
     "policy": "all",
@@ -80,6 +74,9 @@ class DsRefusalShape(Shape):
     code: Annotated[str, one_of(DS_REFUSALS)]
     message: str
     since: Moment
+
+
+RefusalT = TypeVar("RefusalT", CsyncRefusalShape, DsRefusalShape)
 
 
 class DsWaitShape(Shape):
@@ -147,7 +144,7 @@ def get_automatic_ds(tx: Tx, call: Call[None, None]) -> AutomaticDsAnswer:
     "PUT",
     "/subdomains/{fqdn}/automatic-ds",
     "subdomains:write",
-    _OWN_NAME,
+    OWN_NAME,
     gate=not_sensitive(
         "follows only records that the name's own keys have signed, or its own nameservers have"
     ),
@@ -176,27 +173,17 @@ async def set_automatic_ds_(
 def answer_of(view: AutomaticDsView) -> AutomaticDsAnswer:
     """Return the answer that shows the automatic DS of a name."""
     known = view.states.automatic_ds
-    refusal = None
-    if known.refusal is not None and known.message is not None and known.refused_since is not None:
-        refusal = DsRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
     return AutomaticDsAnswer(
         automatic_ds=AutomaticDsShape(
             policy=view.states.automatic_ds_policy,
             enabled=known.enabled,
             bootstrap=known.bootstrap,
             ds_records=[
-                SourcedDsShape(
-                    key_tag=each.record.key_tag,
-                    algorithm=each.record.algorithm,
-                    digest_type=each.record.digest_type,
-                    digest=each.record.digest,
-                    source=each.source,
-                    since=each.since,
-                )
+                SourcedDsShape(**asdict(each.record), source=each.source, since=each.since)
                 for each in view.ds_records
             ],
             followed_signed_at=known.signed_at,
-            refusal=refusal,
+            refusal=_refusal(DsRefusalShape, known),
             wait=_wait(view.states),
             csync=_csync(view.states),
         )
@@ -211,9 +198,15 @@ def _wait(states: ChildStates) -> DsWaitShape | None:
 
 def _csync(states: ChildStates) -> CsyncShape:
     known = states.csync
-    refusal = None
-    if known.refusal is not None and known.message is not None and known.refused_since is not None:
-        refusal = CsyncRefusalShape(code=known.refusal, message=known.message, since=known.refused_since)
     return CsyncShape(
-        followed=states.follows_csync, serial=known.serial, signed_at=known.signed_at, refusal=refusal
+        followed=states.follows_csync,
+        serial=known.serial,
+        signed_at=known.signed_at,
+        refusal=_refusal(CsyncRefusalShape, known),
     )
+
+
+def _refusal(shape: type[RefusalT], known: AutomaticDs | CsyncState) -> RefusalT | None:
+    if known.refusal is None or known.message is None or known.refused_since is None:
+        return None
+    return shape(code=known.refusal, message=known.message, since=known.refused_since)

@@ -70,12 +70,7 @@ def _decide(
 ) -> Decision:
     if not any(each is not None and each.has_signal for each in read):
         return Keep()
-    asked = {each.host for each in servers}
-    silent = [
-        *(each for each in target.delegation.nameservers if each not in asked),
-        *seen.not_public,
-        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
-    ]
+    silent = silent_servers(target, seen, servers, read)
     if silent:
         return Refuse(
             "servers_silent",
@@ -94,6 +89,20 @@ def _decide(
             "all nameservers have the newest version of the zone.",
         )
     return _oldest(decisions)
+
+
+def silent_servers(
+    target: Target, seen: Observation, servers: Sequence[Server], read: Sequence[object | None]
+) -> list[str]:
+    """Return the nameservers and addresses without a usable answer. `read` has what each of `servers`
+    publishes.
+    """
+    asked = {each.host for each in servers}
+    return [
+        *(each for each in target.delegation.nameservers if each not in asked),
+        *seen.not_public,
+        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
+    ]
 
 
 def questions_about(fqdn: str) -> list[Question]:

@@ -1,20 +1,28 @@
 """Decide whether a zone's CSYNC record changes the name's nameservers and glue (rules; RFC 7477)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
+import dns.dnssec
 import dns.message
+import dns.name
 import dns.rdata
+import dns.rdatatype
+import dns.rrset
+from dns.dnssectypes import NSEC3Hash
 from dns.rdtypes.ANY.CSYNC import CSYNC
+from dns.rdtypes.ANY.DNSKEY import DNSKEY
+from dns.rdtypes.ANY.RRSIG import RRSIG
 from msgspec import Struct
 
-from sublet.child_zones.cds_answers import usable_message
-from sublet.child_zones.csync_answers import NotAuthentic, SignedRecords, signed_answers, types_in, zone_keys
+from sublet.child_zones.cds_answers import silent_servers, usable_message
 from sublet.child_zones.model import Change, CsyncDecision, Keep, Refuse, ReplayGuard
 from sublet.dns.names import is_at_or_below
 from sublet.dns.serial import is_newer
-from sublet.dns.types import Delegation, GlueEntry
-from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of
+from sublet.dns.types import Delegation, DsRecord, GlueEntry
+from sublet.health.chain import KEYS_MAX, denials_in, matching_keys, valid_signatures
+from sublet.health.denial import types_in
+from sublet.health.model import Observation, Question, Server, Target, find_rrset, name_of, text_of
 from sublet.health.observe import glue_addresses
 
 IMMEDIATE, SOA_MINIMUM = 1, 2
@@ -22,6 +30,26 @@ TYPES = frozenset({"NS", "A", "AAAA"})
 HOSTS_MAX = 13
 _FAMILIES = (("A", 4), ("AAAA", 6))
 _DIFFERENCES = frozenset({"ns_set_differs", "glue_differs"})
+ITERATIONS_MAX = 50
+"""The maximum number of NSEC3 iterations that are computed. RFC 9276 recommends 0."""
+
+
+class SignedRecords(Struct, frozen=True):
+    """A set of records, and when it was signed.
+
+    If the set is empty, the proof of its absence was signed then.
+    """
+
+    records: frozenset[str]
+    at: datetime
+
+
+class NotAuthentic(Exception):  # noqa: N818 - the result of a validation, not an error
+    """The answer to `question` has no valid signature."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        self.question = question
 
 
 def has_csync(target: Target, seen: Observation) -> bool:
@@ -64,13 +92,8 @@ def decide_for_all_servers(
     address. Not checked: the registry's own rules, and that the new nameservers work.
     """
     servers = [each for each in seen.servers if each.soa.failure != "no_route"]
-    asked = {each.host for each in servers}
     read = [_read(each, questions) for each in servers]
-    silent = [
-        *(each for each in target.delegation.nameservers if each not in asked),
-        *seen.not_public,
-        *(each.address for each, got in zip(servers, read, strict=True) if got is None),
-    ]
+    silent = silent_servers(target, seen, servers, read)
     if silent:
         return Refuse(
             "servers_silent",
@@ -114,14 +137,14 @@ def _validated_zone(
     target: Target, messages: Mapping[Question, dns.message.Message], now: datetime
 ) -> dict[Question, SignedRecords] | Refuse:
     fqdn = target.fqdn
-    keys = zone_keys(fqdn, target.delegation.ds_records, messages[fqdn, "DNSKEY"], now)
+    keys = _zone_keys(fqdn, target.delegation.ds_records, messages[fqdn, "DNSKEY"], now)
     if keys is None:
         return Refuse(
             "chain_broken",
             "The zone's DNSKEY records don't validate under its DS records. Repair the chain first.",
         )
     try:
-        return signed_answers(fqdn, messages, keys, now)
+        return _signed_answers(fqdn, messages, keys, now)
     except NotAuthentic as error:
         owner, rdtype = error.question
         return Refuse(
@@ -155,7 +178,7 @@ class _Zone(Struct, frozen=True):
             return Keep()
         csync = dns.rdata.from_text("IN", "CSYNC", next(iter(wanted)))
         assert isinstance(csync, CSYNC)  # noqa: S101 - by its type
-        types = types_in(csync.windows)
+        types = types_in(csync)
         if len(wanted) > 1 or csync.flags & ~(IMMEDIATE | SOA_MINIMUM) or not types <= TYPES:
             return Refuse(
                 "unsupported",
@@ -228,3 +251,78 @@ class _Zone(Struct, frozen=True):
 def _glue_of_host(delegation: Delegation, host: str, version: int) -> frozenset[str]:
     addresses = glue_addresses(delegation).get(host, ())
     return frozenset(each for each in addresses if (":" in each) == (version == 6))
+
+
+def _zone_keys(
+    zone: str, ds_records: Sequence[DsRecord], message: dns.message.Message, now: datetime
+) -> list[DNSKEY] | None:
+    """Return the keys of a zone, at most `KEYS_MAX`; None if they don't validate under its DS records."""
+    name = name_of(zone)
+    keys = find_rrset(message, name, "DNSKEY")
+    if keys is None:
+        return None
+    entries = matching_keys(name, keys, ds_records)
+    return list(keys)[:KEYS_MAX] if valid_signatures(keys, _signatures(message, name), entries, now) else None
+
+
+def _signed_answers(
+    zone: str, messages: Mapping[Question, dns.message.Message], keys: Sequence[DNSKEY], now: datetime
+) -> dict[Question, SignedRecords]:
+    """Return the records that answer each question.
+
+    Raises:
+        NotAuthentic: a set of records, or the proof of its absence, has no valid signature by the zone's
+            keys.
+    """
+    found = {}
+    for question, message in messages.items():
+        owner, rdtype = name_of(question[0]), question[1]
+        rrset = find_rrset(message, owner, rdtype)
+        proofs = [rrset] if rrset is not None else list(_denials(message, owner, rdtype))
+        times = [at for each in proofs if (at := _signed_at(each, message, zone, keys, now)) is not None]
+        if not times:
+            raise NotAuthentic(question)
+        found[question] = SignedRecords(frozenset(str(each) for each in rrset or ()), max(times))
+    return found
+
+
+def _signatures(message: dns.message.Message, owner: dns.name.Name) -> list[RRSIG]:
+    # The signature of an expanded wildcard has fewer labels than the owner. Such records are ignored.
+    return [
+        rdata
+        for section in (message.answer, message.authority)
+        for each in section
+        if each.name == owner and each.rdtype == dns.rdatatype.RRSIG
+        for rdata in each
+        if rdata.labels == len(owner.labels) - 1
+    ]
+
+
+def _signed_at(
+    rrset: dns.rrset.RRset,
+    message: dns.message.Message,
+    zone: str,
+    keys: Sequence[DNSKEY],
+    now: datetime,
+) -> datetime | None:
+    valid = valid_signatures(rrset, _signatures(message, rrset.name), keys, now, name_of(zone))
+    return datetime.fromtimestamp(max(each.inception for each in valid), UTC) if valid else None
+
+
+def _denials(message: dns.message.Message, owner: dns.name.Name, rdtype: str) -> Iterator[dns.rrset.RRset]:
+    """Yield the NSEC and NSEC3 records that deny records of this type at this name (RFC 4035, section 5.4;
+    RFC 5155, section 8.5).
+    """
+    for each in denials_in(message):
+        if _denies(each, owner) and all(types_in(one).isdisjoint((rdtype, "CNAME")) for one in each):
+            yield each
+
+
+def _denies(denial: dns.rrset.RRset, owner: dns.name.Name) -> bool:
+    if denial.rdtype == dns.rdatatype.NSEC:
+        return bool(denial.name == owner)
+    record = denial[0]
+    if record.algorithm != NSEC3Hash.SHA1 or record.iterations > ITERATIONS_MAX:
+        return False
+    hashed = dns.dnssec.nsec3_hash(owner, record.salt, record.iterations, NSEC3Hash.SHA1)
+    return bool(text_of(denial.name).partition(".")[0] == hashed.lower())

@@ -8,8 +8,7 @@ from typer import Argument, Option
 from sublet.accounts.find import find_user
 from sublet.accounts.store import find_emails
 from sublet.child_zones import model as child_model
-from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import DsFollower
+from sublet.child_zones.followers import CsyncFollower, DsFollower
 from sublet.child_zones.model import Decision, Keep, Refuse, Remove, Replace, Wait
 from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
 from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of

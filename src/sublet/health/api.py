@@ -2,11 +2,8 @@
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec
 
-from msgspec import Struct
-
-from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import delegation_warnings
 from sublet.errors import (
@@ -27,7 +24,7 @@ from sublet.health.findings import CODES as FINDING_CODES
 from sublet.health.findings import REFUSED_CODES
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.health.model import UNKNOWN, Finding, Level, Report, worst_first
-from sublet.health.plan_delegation import Plan, check_warnings, plan_delegation, refuse_if_broken
+from sublet.health.plan_delegation import NOT_CHECKED, Plan, PriorCheck, plan_delegation
 from sublet.health.view_health import HealthView, plan_health_check, view_health
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
@@ -127,37 +124,10 @@ class HealthAnswer(Success, kw_only=True):
 P = ParamSpec("P")
 
 
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
-
 CHECK_SHARE = 0.5
 """The share of `publish_wait_ms` that a check before a change may take. The publication gets the remaining
 time.
 """
-
-
-class PriorCheck(Struct, frozen=True):
-    """The result of checking a delegation before storing it.
-
-    `plan` and `report` are None if it wasn't checked.
-    """
-
-    plan: Plan | None = None
-    report: Report | None = None
-    took_seconds: float = 0.0
-
-    def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
-        """Return a verb that, after its own checks, refuses a broken delegation if the platform domain
-        demands a working one.
-        """
-        return refuse_if_broken(verb, self.plan, self.report)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The findings as sentences, for `provisioning.warnings`."""
-        return check_warnings(self.plan, self.report)
-
-
-NOT_CHECKED = PriorCheck()
 
 
 async def check_first(
@@ -241,17 +211,13 @@ async def check_health(call: Call[NoBody, None]) -> Answer[HealthAnswer]:
     return Answer(answer_of(await db.read(view_health, call.actor(), call.path["fqdn"]), checks_enabled=True))
 
 
-def _checker(call: Call[Any, Any]) -> Checker:
+def _checker(call: Call[Any, Any], **details: Any) -> Checker:
     if call.context.checker is None:
-        raise _checks_off_refusal({})
+        raise Conflict(
+            "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
+            details=details,
+        )
     return call.context.checker
-
-
-def _checks_off_refusal(details: dict[str, Any]) -> Conflict:
-    return Conflict(
-        "This registry doesn't check delegations. Ask its operator to turn `health_checks` on.",
-        details=details,
-    )
 
 
 def answer_of(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
@@ -277,12 +243,7 @@ def answer_of(view: HealthView, *, checks_enabled: bool) -> HealthAnswer:
 
 
 def _findings(found: tuple[Finding, ...]) -> list[FindingShape]:
-    return [
-        FindingShape(
-            code=each.code, level=each.level.value, subject=each.subject, message=each.message, hint=each.hint
-        )
-        for each in worst_first(found)
-    ]
+    return [FindingShape.of(each) for each in worst_first(found)]
 
 
 @api.write(
@@ -327,11 +288,9 @@ async def check_delegation_(
     command = planned_registration(body)
     with name_errors_as_sent(body):
         plan = await call.context.db.read(plan_delegation, call.actor(), call.registrant.holder, command)
-    if call.context.checker is None:
-        raise _checks_off_refusal({"warnings": list(delegation_warnings(plan.target.delegation))})
+    checker = _checker(call, warnings=list(delegation_warnings(plan.target.delegation)))
     with counted_as_querying(call):
-        result = await call.context.checker.check(plan.target, waits=True)
-    report = result.report
+        report = (await checker.check(plan.target, waits=True)).report
     check = DelegationCheckShape(
         fqdn=plan.target.fqdn,
         state=report.state,

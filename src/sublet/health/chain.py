@@ -22,8 +22,14 @@ from sublet.structs import replace
 
 KEYS_MAX = 32
 SIGNATURES_MAX = 16
-"""The maximum numbers of tried keys and signatures, as in validating resolvers, because a zone could exhaust
-the processor (CVE-2023-50387).
+RRSETS_MAX = 8
+"""The maximum numbers of tried keys, of signatures of a set of records, and of sets of an answer, as in
+validating resolvers, because a zone could exhaust the processor (CVE-2023-50387). A proof that a name doesn't
+exist has three sets (RFC 5155, section 7.2).
+"""
+RECORDS_MAX = 500
+"""The maximum number of records in a validated set. BIND's resolvers take 100 by default
+(`max-records-per-type`).
 """
 VALIDATED_ALGORITHMS = frozenset({8, 10, 13, 14, 15, 16})
 """The algorithms that validators support. A zone whose DS records have only other algorithms counts as
@@ -32,7 +38,6 @@ unsigned (RFC 4035, section 5.2).
 VALIDATED_DIGESTS = frozenset({2, 4})
 _ZONE_FLAG = 0x0100
 _REVOKE_FLAG = 0x0080
-_DENIALS = (dns.rdatatype.NSEC, dns.rdatatype.NSEC3)
 
 
 class ChainVerdict(Struct, frozen=True):
@@ -112,7 +117,7 @@ class Validator:
 
     def __init__(self, zone: dns.name.Name, keys: Iterable[DNSKEY], now: datetime) -> None:
         self.zone = zone
-        self._keys = list(keys)
+        self._keys = list(keys)[:KEYS_MAX]
         self._now = now
         self._known: dict[tuple[object, ...], ChainVerdict] = {}
 
@@ -137,13 +142,13 @@ class Validator:
         ]
         if any(each.rdtype == dns.rdatatype.DNAME for each in found):
             # The CNAME record is made of the DNAME record, and not signed.
-            found = [each for each in found if each.rdtype == dns.rdatatype.DNAME]
+            found = [each for each in found if each.rdtype == dns.rdatatype.DNAME][:RRSETS_MAX]
         verdicts = [self._judge(each, message.answer) for each in found]
         labels = min((each.labels for one in found for each in _signatures(message.answer, one)), default=0)
         is_wildcard = bool(found) and found[0].name == name and labels < len(name) - 1
         if (found and not is_wildcard) or any(each.problem for each in verdicts):
             return worst_of(verdicts)
-        denials = [each for each in message.authority if each.rdtype in _DENIALS]
+        denials = denials_in(message)
         verdicts += [self._judge(each, message.authority) for each in denials]
         is_nxdomain = message.rcode() == dns.rcode.NXDOMAIN
         is_proven = (
@@ -165,6 +170,12 @@ class Validator:
         return self._known[known]
 
 
+def denials_in(message: dns.message.Message) -> list[dns.rrset.RRset]:
+    """Return the first `RRSETS_MAX` sets of NSEC and NSEC3 records in the authority section."""
+    kinds = (dns.rdatatype.NSEC, dns.rdatatype.NSEC3)
+    return [each for each in message.authority if each.rdtype in kinds][:RRSETS_MAX]
+
+
 def _validate(
     rrset: dns.rrset.RRset,
     signatures: Sequence[RRSIG],
@@ -177,6 +188,8 @@ def _validate(
     One valid signature by one of the keys is enough (RFC 4035, section 5.3).
     """
     kind = dns.rdatatype.to_text(rrset.rdtype)
+    if len(rrset) > RECORDS_MAX:
+        return ChainVerdict("broken", f"it has {len(rrset)} {kind} records, more than resolvers take")
     if not signatures:
         return ChainVerdict("broken", f"its {kind} record has no signature")
     signer = "a key that a DS record matches" if kind == "DNSKEY" else "one of its keys"
@@ -197,9 +210,10 @@ def _validate(
 
 def _matching_pairs(signatures: Sequence[RRSIG], keys: Sequence[DNSKEY]) -> Iterator[tuple[RRSIG, DNSKEY]]:
     tried = 0
+    tagged = [(dns.dnssec.key_id(key), key) for key in keys]
     for signature in signatures:
-        for key in keys:
-            if dns.dnssec.key_id(key) == signature.key_tag and key.algorithm == signature.algorithm:
+        for tag, key in tagged:
+            if tag == signature.key_tag and key.algorithm == signature.algorithm:
                 tried += 1
                 if tried > SIGNATURES_MAX:
                     return
@@ -255,6 +269,8 @@ def valid_signatures(
     """Return the signatures of a set of records that are valid at `now` and by one of these keys of `zone`
     (default: the records' owner).
     """
+    if len(rrset) > RECORDS_MAX:
+        return []
     covering = [each for each in signatures if each.type_covered == rrset.rdtype]
     seconds = now.timestamp()
     return [

@@ -71,7 +71,7 @@ class Checker:
         self._client = DnsClient()
         self._allowed = parse_networks(settings.health_allowed_networks)
         hints = tuple(split_list(settings.health_root_hints))
-        self._forwarding = _forwarding_resolver(settings, self._client)
+        self._forwarding = forwarding_resolver(settings.health_resolver, self._client)
         self.control = Control(self._client, hints, self._forwarding, db.now, monotonic)
         self._resolver = CachingResolver(self._forwarding or self._iterating())
 
@@ -196,14 +196,15 @@ class Checker:
         try:
             await self._db.write(release_addresses, addresses)
         except Unavailable:
-            return  # The claim expires soon (`claims.CLAIM_DURATION`).
+            return  # The claim expires soon (`query_limits.CLAIM_DURATION`).
 
     def _iterating(self) -> IteratingResolver:
         """Return a new resolver without cached answers."""
         return IteratingResolver(self._client, self.control.root_servers, self._allowed)
 
 
-def _forwarding_resolver(settings: Settings, client: DnsClient) -> ForwardingResolver | None:
-    if not settings.health_resolver:
+def forwarding_resolver(health_resolver: str, client: DnsClient) -> ForwardingResolver | None:
+    """Return the resolver of the setting `health_resolver`, or None if it is empty."""
+    if not health_resolver:
         return None
-    return ForwardingResolver(client, *parse_listen("health_resolver", settings.health_resolver))
+    return ForwardingResolver(client, *parse_listen("health_resolver", health_resolver))

@@ -11,8 +11,11 @@ import dns.dnssec
 import dns.name
 import dns.rdatatype
 import dns.rrset
+from dns.dnssectypes import NSEC3Hash
+from dns.rdtypes.ANY.CSYNC import CSYNC
 from dns.rdtypes.ANY.NSEC import NSEC
 from dns.rdtypes.ANY.NSEC3 import NSEC3
+from dns.rdtypes.util import Bitmap
 
 ITERATIONS_MAX = 150
 """Resolvers treat a zone with more iterations as unsigned, so no proof is needed (RFC 9276, section 3.2)."""
@@ -59,8 +62,13 @@ def _next_closer(name: dns.name.Name, encloser: dns.name.Name) -> dns.name.Name:
 
 
 def _proof(zone: dns.name.Name, denials: Sequence[dns.rrset.RRset]) -> "_Nsec | _Nsec3 | None":
-    """Return the proof that these records give, or None if their iterations need no proof."""
-    hashed = [each for each in denials if each.rdtype == dns.rdatatype.NSEC3]
+    """Return the proof that these records give, or None if their iterations need no proof.
+
+    NSEC3 records with an unknown hash algorithm are ignored (RFC 5155, section 8.1).
+    """
+    hashed = [
+        each for each in denials if each.rdtype == dns.rdatatype.NSEC3 and each[0].algorithm == NSEC3Hash.SHA1
+    ]
     if not hashed:
         return _Nsec(zone, [each for each in denials if each.rdtype == dns.rdatatype.NSEC])
     return _Nsec3(zone, hashed) if hashed[0][0].iterations <= ITERATIONS_MAX else None
@@ -112,7 +120,7 @@ class _Nsec3:
         ]
 
     def _hash(self, name: dns.name.Name) -> str:
-        return dns.dnssec.nsec3_hash(name, self._first.salt, self._first.iterations, self._first.algorithm)
+        return dns.dnssec.nsec3_hash(name, self._first.salt, self._first.iterations, NSEC3Hash.SHA1)
 
     def denies(self, name: dns.name.Name, rdtype: str) -> bool:
         hashed = self._hash(name)
@@ -143,12 +151,9 @@ def _common(one: dns.name.Name, other: dns.name.Name) -> dns.name.Name:
 
 def _has_type(record: NSEC | NSEC3, rdtype: str) -> bool:
     """True if an NSEC or NSEC3 record says that its name has this type or an alias."""
-    wanted = {dns.rdatatype.from_text(rdtype), dns.rdatatype.CNAME}
-    present = {
-        number * 256 + octet * 8 + bit
-        for number, bitmap in record.windows
-        for octet, value in enumerate(bitmap)
-        for bit in range(8)
-        if value & 0x80 >> bit
-    }
-    return not wanted.isdisjoint(present)
+    return not types_in(record).isdisjoint((rdtype, "CNAME"))
+
+
+def types_in(record: NSEC | NSEC3 | CSYNC) -> frozenset[str]:
+    """Return the record types in the bitmap of a record."""
+    return frozenset(Bitmap(record.windows).to_text().split())

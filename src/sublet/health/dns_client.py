@@ -5,6 +5,7 @@ case of letters (RFC 5452).
 import asyncio
 import errno
 import secrets
+import string
 
 import dns.edns
 import dns.exception
@@ -29,6 +30,7 @@ PAYLOAD_OCTETS = 1232
 """
 PARSED_INLINE_OCTETS = 2048
 """Larger answers are parsed on a thread, so that they don't block the event loop."""
+_LETTERS = string.ascii_letters.encode()
 _NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH})
 
 
@@ -120,7 +122,8 @@ def _query(name: dns.name.Name, rdtype: str, *, edns: bool, recursion: bool) -> 
 def _in_random_case(name: dns.name.Name) -> dns.name.Name:
     return dns.name.Name(
         tuple(
-            bytes(octet ^ 0x20 if chr(octet).isalpha() and secrets.randbits(1) else octet for octet in label)
+            # Only the letters of ASCII have a case in the DNS.
+            bytes(octet ^ 0x20 if octet in _LETTERS and secrets.randbits(1) else octet for octet in label)
             for label in name.labels
         )
     )

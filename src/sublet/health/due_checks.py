@@ -122,11 +122,6 @@ def published_check(tx: Tx, subdomain: Subdomain) -> DueCheck:
     return DueCheck(subdomain.id, subdomain.generation, target_of(tx, subdomain))
 
 
-def postpone_check(tx: Tx, subdomain_id: int, until: datetime) -> None:
-    """Postpone a check whose nameservers another check is asking."""
-    store.reschedule(tx, [subdomain_id], until)
-
-
 def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> Health | None:
     """Store the result of a check, and return the name's health; None if the name has changed or left the DNS
     since the check.

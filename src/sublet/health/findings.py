@@ -91,6 +91,8 @@ REFUSED_CODES: dict[str, str] = {
     "csync_refused": "the nameservers or glue that the zone asks for are refused",
 }
 """The codes of findings about refused requests of the zone. They don't change the state of the delegation."""
+SHOWN_MAX = 13
+"""The maximum number of hosts or addresses in a message, because a zone may have thousands."""
 _NETWORK_BITS = {4: 24, 6: 48}
 
 
@@ -369,7 +371,7 @@ def _unlisted_findings(
                 "zone_nameservers_fail",
                 Level.WARNING,
                 server.host,
-                f"No nameserver that the zone at {server.host} lists works: {', '.join(sorted(hosts))}. "
+                f"No nameserver that the zone at {server.host} lists works: {_shown(hosts)}. "
                 "Resolvers that use them fail.",
                 "Change the NS records of the zone to the nameservers in the registry.",
             )
@@ -412,7 +414,7 @@ def _zone_content_findings(target: Target, working: Sequence[Server]) -> Iterato
             "ns_set_differs",
             Level.WARNING,
             host,
-            f"The zone at {host} lists other nameservers than the registry: {', '.join(sorted(hosts))}.",
+            f"The zone at {host} lists other nameservers than the registry: {_shown(hosts)}.",
             "Change the NS records of the zone, or the nameservers in the registry, until both are the same.",
         )
     if len(serials) > 1:
@@ -441,12 +443,11 @@ def _glue_findings(target: Target, working: Sequence[Server]) -> Iterator[Findin
                 for rdata in find_rrset(message, name_of(host), family) or ()
             }
             if theirs != set(ours):
-                shown = ", ".join(sorted(theirs)) or "none"
                 yield Finding(
                     "glue_differs",
                     Level.WARNING,
                     host,
-                    f"The zone has other addresses of {host} than the glue: {shown}.",
+                    f"The zone has other addresses of {host} than the glue: {_shown(theirs)}.",
                     "Change the records of the zone, or the glue, until both are the same.",
                 )
 
@@ -532,6 +533,13 @@ def _group_by_host(servers: Sequence[Server]) -> dict[str, list[Server]]:
     for each in servers:
         found.setdefault(each.host, []).append(each)
     return found
+
+
+def _shown(values: Iterable[str]) -> str:
+    """Return hosts or addresses as a part of a sentence, at most `SHOWN_MAX` of them."""
+    found = sorted(values)
+    more = f" and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
+    return f"{', '.join(found[:SHOWN_MAX]) or 'none'}{more}"
 
 
 def error_lines(found: Iterable[Finding]) -> list[str]:

@@ -16,13 +16,7 @@ from sublet.errors import Unavailable
 from sublet.health import store
 from sublet.health.brake import find_hold_reason, is_undelegation_next, record_impairment, undelegate
 from sublet.health.checker import Checker, CheckResult
-from sublet.health.due_checks import (
-    claim_due,
-    postpone_check,
-    record_check,
-    schedule_changed_names,
-    schedule_first_checks,
-)
+from sublet.health.due_checks import claim_due, record_check, schedule_changed_names, schedule_first_checks
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.query_limits import delete_idle_addresses
 from sublet.processes.leases import WATCH_FOR, try_lease, under_lease
@@ -150,7 +144,7 @@ class HealthKeeper:
             result = await self._checker.check(due.target, extra=extra)
             if result.busy_until is not None:
                 self.checks["put_off"] += 1
-                await self._db.write(postpone_check, due.subdomain_id, result.busy_until)
+                await self._db.write(store.reschedule, [due.subdomain_id], result.busy_until)
                 return
             self.checks[result.report.state] += 1
             health = await self._db.write(record_check, due.subdomain_id, due.generation, result.report)

@@ -107,35 +107,48 @@ def _plan(tx: Tx, owner: str, delegation: Delegation, platform_domain: PlatformD
     return Plan(target, platform_domain.delegation_check)
 
 
-def refuse_if_broken(
-    verb: Callable[Concatenate[Tx, P], OutcomeT], plan: Plan | None, report: Report | None
-) -> Callable[Concatenate[Tx, P], OutcomeT]:
-    """Return `verb`; if the platform domain requires a working delegation and the check found it broken,
-    return a verb that always refuses.
+class PriorCheck(Struct, frozen=True):
+    """The result of checking a delegation before storing it.
 
-    The refusing verb raises, in this order:
-        Refusal: `verb` raises it.
-        DelegationBroken: resolvers would fail.
+    `plan` and `report` are None if it wasn't checked.
     """
-    if plan is None or report is None or plan.mode != "require" or report.state != BROKEN:
-        return verb
-    errors = [each for each in worst_first(report.findings) if each.level == Level.ERROR]
-    sentences = " ".join(f"{each.message} {each.hint}" for each in errors)
 
-    def refused(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> OutcomeT:
-        verb(tx, *args, **kwargs)
-        raise DelegationBroken(
-            f"Resolvers could not find the name with this delegation. Change it: {sentences}",
-            details={"findings": [each.code for each in errors]},
-        )
+    plan: Plan | None = None
+    report: Report | None = None
+    took_seconds: float = 0.0
 
-    return refused
+    def guard(self, verb: Callable[Concatenate[Tx, P], OutcomeT]) -> Callable[Concatenate[Tx, P], OutcomeT]:
+        """Return `verb`; if the platform domain requires a working delegation and the check found it broken,
+        return a verb that always refuses.
+
+        The refusing verb raises, in this order:
+            Refusal: `verb` raises it.
+            DelegationBroken: resolvers would fail.
+        """
+        plan, report = self.plan, self.report
+        if plan is None or report is None or plan.mode != "require" or report.state != BROKEN:
+            return verb
+        errors = [each for each in worst_first(report.findings) if each.level == Level.ERROR]
+        sentences = " ".join(f"{each.message} {each.hint}" for each in errors)
+
+        def refused(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> OutcomeT:
+            verb(tx, *args, **kwargs)
+            raise DelegationBroken(
+                f"Resolvers could not find the name with this delegation. Change it: {sentences}",
+                details={"findings": [each.code for each in errors]},
+            )
+
+        return refused
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The errors and warnings as `provisioning.warnings` shows them."""
+        if self.plan is None or self.report is None:
+            return ()
+        sentences = warning_sentences(self.report.findings)
+        if self.report.state == UNKNOWN:
+            return (NOT_CHECKED_IN_TIME.format(fqdn=self.plan.target.fqdn), *sentences)
+        return sentences
 
 
-def check_warnings(plan: Plan | None, report: Report | None) -> tuple[str, ...]:
-    """Return the errors and warnings of a check as `provisioning.warnings` shows them."""
-    if plan is None or report is None:
-        return ()
-    if report.state == UNKNOWN:
-        return (NOT_CHECKED_IN_TIME.format(fqdn=plan.target.fqdn), *warning_sentences(report.findings))
-    return warning_sentences(report.findings)
+NOT_CHECKED = PriorCheck()

@@ -82,7 +82,7 @@ health_targets = Table(
     Column("booked_until", Instant, nullable=False),
 )
 """The addresses of nameservers. A check has claimed them until `held_until`, and later checks have booked
-them until `booked_until` (`claims.py`).
+them until `booked_until` (`query_limits.py`).
 """
 
 _HEALTH = delegation_health.c

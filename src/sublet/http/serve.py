@@ -136,7 +136,7 @@ async def serve_http(
         log_config=None,
         log_level="error",  # uvicorn logs a warning for each malformed request, which would flood the log
         access_log=False,
-        proxy_headers=False,  # `client_address.py` reads X-Forwarded-For, from trusted proxies only
+        proxy_headers=False,  # `operations/client.py` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
         # uvicorn answers 503 once the number of connections, including the request's own, reaches the limit.

@@ -6,7 +6,7 @@ generation. Each zone has its own task, so that an unreachable name server delay
 this process wakes the publisher at once; the publisher finds commits of other processes (the operator's
 commands) within `POLL_SECONDS`.
 
-One worker publishes a zone, under the zone's lease (`processes/leased.py`), and gives the lease back when no
+One worker publishes a zone, under the zone's lease (`processes/leases.py`), and gives the lease back when no
 name waits. If the worker is killed, another worker takes over after the lease has expired.
 """
 

@@ -7,7 +7,7 @@
 
 Each step may be repeated, for example after a crash. Without writing ahead, a crash after step 2 would leave
 records in the zone that no later change removes. On PostgreSQL each transaction locks the worker's lease
-(`processes/leased.py`), the zone, its row in `zone_states`, names, and their owners, in this order.
+(`processes/leases.py`), the zone, its row in `zone_states`, names, and their owners, in this order.
 """
 
 import random

@@ -8,8 +8,7 @@ from functools import partial
 
 from prometheus_client import Histogram
 
-from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import DsFollower
+from sublet.child_zones.followers import CsyncFollower, DsFollower
 from sublet.config import Settings, operator_address
 from sublet.db import Database
 from sublet.health.checker import Checker

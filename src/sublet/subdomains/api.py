@@ -41,8 +41,8 @@ from sublet.errors import (
     Unavailable,
     ValidationFailed,
 )
-from sublet.health.api import NOT_CHECKED, PriorCheck, check_first
-from sublet.health.plan_delegation import plan_change, plan_registration
+from sublet.health.api import check_first
+from sublet.health.plan_delegation import NOT_CHECKED, PriorCheck, plan_change, plan_registration
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call

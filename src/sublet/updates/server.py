@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 
+import dns.exception
 import dns.flags
 import dns.message
 import dns.name
@@ -40,12 +41,7 @@ from sublet.sign_in.model import Site
 from sublet.structs import replace
 from sublet.subdomains.api import wait_for_publication
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.records.update import (
-    UpdateError,
-    check_sections,
-    check_zone,
-    update_records,
-)
+from sublet.subdomains.records.update import UpdateError, check_sections, check_zone, update_records
 from sublet.subdomains.update_keys.keys import derive_secret, parse_key_name
 from sublet.subdomains.view_zone import apex_of
 from sublet.updates.wire import (
@@ -80,9 +76,7 @@ class _NoFields:
 class UpdateServer:
     """Answers messages. `on_answer` is called with the rcode of each response."""
 
-    def __init__(
-        self, context: Context, server_secret: Secret, on_answer: Callable[[str], None] = lambda _rcode: None
-    ) -> None:
+    def __init__(self, context: Context, server_secret: Secret, on_answer: Callable[[str], None]) -> None:
         self._context = context
         self._server_secret = server_secret
         self._on_answer = on_answer
@@ -134,7 +128,12 @@ class UpdateServer:
         except Refusal as refusal:
             log.info("update_refused", key=read.key_name, error=refusal.code, reason=refusal.message)
             response.set_rcode(_rcode_of(refusal))
-        return write_response(response)
+        try:
+            return write_response(response)
+        except dns.exception.TooBig:  # many records with long owners, which the operator allows
+            response.answer = []
+            response.set_rcode(dns.rcode.REFUSED)
+            return write_response(response)
 
     async def _count_address(self, host: str) -> None:
         """Count a message against the limits of its address, which are the API's.
@@ -229,8 +228,6 @@ class UpdateServer:
         )
 
     async def _answer_unsigned(self, wire: bytes, message: dns.message.Message, *, over_tcp: bool) -> bytes:
-        if message.opcode() not in (dns.opcode.QUERY, dns.opcode.UPDATE):
-            return header_response(wire, dns.rcode.NOTIMP)
         question = None if isinstance(message, dns.update.UpdateMessage) else _question(message)
         if question is None or question.rdtype != dns.rdatatype.SOA:
             return header_response(wire, dns.rcode.REFUSED)
@@ -262,8 +259,10 @@ def _question(message: dns.message.Message) -> dns.rrset.RRset:
     """Return the only question of a query.
 
     Raises:
-        UpdateError: FORMERR: there are none or several.
+        UpdateError: NOTIMP: the message has another opcode; FORMERR: there are none or several questions.
     """
+    if message.opcode() != dns.opcode.QUERY:
+        raise UpdateError(dns.rcode.NOTIMP)
     if len(message.question) != 1:
         raise UpdateError(dns.rcode.FORMERR)
     return message.question[0]

@@ -15,8 +15,7 @@ from sqlalchemy import update
 
 from long.health.judges import run_in_network
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
-from sublet.child_zones.csync_follower import CsyncFollower
-from sublet.child_zones.ds_follower import DsFollower
+from sublet.child_zones.followers import CsyncFollower, DsFollower
 from sublet.config import Settings
 from sublet.db import Database, Tx, open_database, utc_now
 from sublet.dns.types import GlueEntry

@@ -1,7 +1,5 @@
 """The API of the dates of a name (spec, part 4, "Subdomains"; the automatic renewal extends it)."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
@@ -23,41 +21,18 @@ from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, IF_PAID, Operations, sensitive
-from sublet.operations.shapes import (
-    NEXT_YEAR,
-    NOW,
-    Body,
-    Credits,
-    Moment,
-    Shape,
-    Success,
-    one_of,
-)
+from sublet.operations.shapes import NEXT_YEAR, NOW, Body, Credits, Moment, Shape, Success, one_of
 from sublet.subdomains import store
 from sublet.subdomains.api import OWN_NAME, find_written, if_subdomain_matches, may_spend, shape_of
 from sublet.subdomains.charge import list_price_of_renewal
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.dates.timeline import EVENTS, PAST_ACTIONS, PAST_EVENTS_MAX, last_attempt, timeline
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
-from sublet.subdomains.lifecycle import (
-    ACTIONS,
-    allowed_actions,
-    auto_renew_at,
-    renewal_available,
-)
-from sublet.subdomains.model import (
-    AutoRenewAttempt,
-    Subdomain,
-    Term,
-    TimelineEvent,
-)
+from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, auto_renew_at, renewal_available
+from sublet.subdomains.model import Subdomain, Term
 from sublet.subdomains.modes import find_quota
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
-from sublet.subdomains.shapes import (
-    FQDN,
-    SUBDOMAIN_EXAMPLE,
-    SubdomainShape,
-)
+from sublet.subdomains.shapes import FQDN, SUBDOMAIN_EXAMPLE, SubdomainShape
 from sublet.subdomains.sweep.store import PastMilestone, list_milestones
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN)
@@ -192,44 +167,6 @@ def sent_ceiling(body: AutoRenewBody) -> int | None:
     return body.max_credits
 
 
-def timeline_answer(
-    subdomain: Subdomain,
-    events: list[TimelineEvent],
-    now: datetime,
-    *,
-    user_suspended: bool,
-    quota_left: bool,
-    warnings: Sequence[str],
-) -> TimelineAnswer:
-    """Return the answer with a name's timeline, the actions allowed at this instant, and the warnings about
-    the name.
-    """
-    actions = allowed_actions(subdomain, now, user_suspended=user_suspended, quota_left=quota_left)
-    return TimelineAnswer(
-        timeline=[TimelineEventShape.of(each) for each in events],
-        allowed_actions=list(actions),
-        renewal_available=renewal_available(subdomain, now, user_suspended=user_suspended),
-        warnings=list(warnings),
-    )
-
-
-def auto_renew_shape(
-    subdomain: Subdomain, renewal_price_credits: int, last_attempt: AutoRenewAttempt | None, now: datetime
-) -> AutoRenewShape:
-    """Return the shape of a name's automatic renewal, with the price of a renewal now.
-
-    An overdue attempt gets the instant `now`.
-    """
-    next_attempt_at = auto_renew_at(subdomain)
-    return AutoRenewShape(
-        enabled=subdomain.auto_renew_max_credits is not None,
-        max_credits=subdomain.auto_renew_max_credits,
-        renewal_price_credits=renewal_price_credits,
-        next_attempt_at=max(next_attempt_at, now) if next_attempt_at else None,
-        last_attempt=AttemptShape.of(last_attempt) if last_attempt else None,
-    )
-
-
 class Past(NamedTuple):
     """What happened to a name: its newest terms, and its milestones, both oldest first."""
 
@@ -243,9 +180,16 @@ def past_of(tx: Tx, subdomain: Subdomain) -> Past:
 
 
 def auto_renew_of(tx: Tx, subdomain: Subdomain, past: Past) -> AutoRenewShape:
-    """Return the shape of a name's automatic renewal."""
+    """Return the shape of a name's automatic renewal. An overdue attempt gets the instant of `tx`."""
+    next_attempt_at = auto_renew_at(subdomain)
     attempt = last_attempt(past.terms, past.milestones)
-    return auto_renew_shape(subdomain, list_price_of_renewal(tx, subdomain), attempt, tx.now)
+    return AutoRenewShape(
+        enabled=subdomain.auto_renew_max_credits is not None,
+        max_credits=subdomain.auto_renew_max_credits,
+        renewal_price_credits=list_price_of_renewal(tx, subdomain),
+        next_attempt_at=max(next_attempt_at, tx.now) if next_attempt_at else None,
+        last_attempt=AttemptShape.of(attempt) if attempt else None,
+    )
 
 
 @api.get(
@@ -309,14 +253,17 @@ def timeline_(tx: Tx, call: Call[None, None]) -> TimelineAnswer:
     quote first.
     """
     subdomain = find_in_account_or_trash(tx, call.actor(), call.path["fqdn"])
-    quota_left = subdomain.trashed_at is None or _has_quota_left(tx, call)
+    quota_left = (
+        subdomain.trashed_at is None
+        or find_quota(tx, call.registrant.holder, call.default_free_quota()).allows_one_more
+    )
     return timeline_of(tx, call, subdomain, past_of(tx, subdomain), quota_left=quota_left)
 
 
 def timeline_of(
     tx: Tx, call: Call[Any, Any], subdomain: Subdomain, past: Past, *, quota_left: bool
 ) -> TimelineAnswer:
-    """Return the timeline of a name, live or in the trash.
+    """Return the timeline of a name, live or in the trash, its allowed actions, and the warnings about it.
 
     `quota_left` is true if the holder may hold one more free name. It matters for a name in the trash.
     """
@@ -330,18 +277,15 @@ def timeline_of(
         changes=changes,
         enclosed_nameservers=enclosed,
     )
-    return timeline_answer(
-        subdomain,
-        events,
-        tx.now,
-        user_suspended=call.registrant.is_suspended,
-        quota_left=quota_left,
-        warnings=stored_warnings(tx, subdomain, enclosed, changes),
+    is_suspended = call.registrant.is_suspended
+    return TimelineAnswer(
+        timeline=[TimelineEventShape.of(each) for each in events],
+        allowed_actions=list(
+            allowed_actions(subdomain, tx.now, user_suspended=is_suspended, quota_left=quota_left)
+        ),
+        renewal_available=renewal_available(subdomain, tx.now, user_suspended=is_suspended),
+        warnings=list(stored_warnings(tx, subdomain, enclosed, changes)),
     )
-
-
-def _has_quota_left(tx: Tx, call: Call[Any, Any]) -> bool:
-    return find_quota(tx, call.registrant.holder, call.default_free_quota()).allows_one_more
 
 
 @api.get(

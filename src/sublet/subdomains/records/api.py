@@ -1,16 +1,15 @@
 """The API of the records of a name (docs/api.md, "Records")."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
 from sublet.audit import Actor
-from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.types import RecordSetInput
 from sublet.errors import (
@@ -34,7 +33,7 @@ from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import is_published
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.change import ChangeRecords, change_records
-from sublet.subdomains.records.rule import canonical_owner
+from sublet.subdomains.records.rule import canonical_owner, canonical_type
 from sublet.subdomains.records.zone_file import format_zone_file, read_zone_file
 from sublet.subdomains.sent import Records, Ttl, Values, record_set_inputs
 from sublet.subdomains.shapes import (
@@ -301,17 +300,8 @@ def _named(call: Call[Any, Any], values: tuple[str, ...], ttl: int | None = None
     return RecordSetInput(call.path["name"], call.path["type"], values, ttl)
 
 
-P = ParamSpec("P")
-
-
-def _if_records_match(
-    call: Call[Any, Any], verb: Callable[Concatenate[Tx, P], Outcome]
-) -> Callable[Concatenate[Tx, P], Outcome]:
-    return only_if_match(call, verb, lambda tx: show_records(tx, call))
-
-
 async def _change(call: Call[Any, Any], command: ChangeRecords) -> Answer[RecordsAnswer]:
-    verb = _if_records_match(call, change_records)
+    verb = only_if_match(call, change_records, lambda tx: show_records(tx, call))
     done = await write_once(call, verb, call.actor(), call.path["fqdn"], command)
     subdomain, provisioning = await wait_for_publication(call, done)
     return done.answer(_answer(subdomain, provisioning))
@@ -336,7 +326,7 @@ def show_records(
     answer.records = [
         each
         for each in answer.records
-        if (owner is None or each.name == owner) and (rdtype is None or each.type == rdtype.upper())
+        if (owner is None or each.name == owner) and (rdtype is None or each.type == canonical_type(rdtype))
     ]
     return answer
 

@@ -11,13 +11,7 @@ from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.types import RecordSet, RecordSetInput
-from sublet.errors import (
-    DelegationExists,
-    FieldError,
-    RecordsNotAllowed,
-    TokenRestricted,
-    validation_failed,
-)
+from sublet.errors import DelegationExists, FieldError, RecordsNotAllowed, TokenRestricted, validation_failed
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store

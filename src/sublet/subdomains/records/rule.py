@@ -70,12 +70,11 @@ def check_records(
     entries: Sequence[RecordSetInput],
     platform_domain: PlatformDomain,
     *,
-    field: str = "records",
     stored: Sequence[RecordSet] | None = None,
 ) -> tuple[tuple[RecordSet, ...], tuple[FieldError, ...]]:
     """Return the RRsets of the name `fqdn` in canonical form, sorted by owner and type, and all errors.
 
-    Use the RRsets only if there are no errors, which call the list `field` (`records[2].values[0]`).
+    Use the RRsets only if there are no errors, whose fields are such as `records[2].values[0]`.
 
     With `stored`, the entries change these RRsets, and the result has those that stay, too. An entry without
     values then removes the RRset of its owner and type. An RRset that stays may be older than the settings of
@@ -92,14 +91,14 @@ def check_records(
     too_many = _exceeded_limit(entries, platform_domain)
     is_change = stored is not None
     if too_many is not None:
-        return (), (FieldError(field, "too_many_records", too_many),)
+        return (), (FieldError("records", "too_many_records", too_many),)
     errors: list[FieldError] = []
     index_by_key: dict[tuple[str, str], int] = {}
     sets: list[RecordSet] = []
     octets = 0
     for index, entry in enumerate(entries):
         found, octets_of_set = _check_set(
-            fqdn, entry, platform_domain, f"{field}[{index}]", errors, may_remove=is_change
+            fqdn, entry, platform_domain, f"records[{index}]", errors, may_remove=is_change
         )
         octets += octets_of_set
         if found is None:
@@ -110,7 +109,7 @@ def check_records(
                 f"{found.type} of {shown_owner(fqdn, found.name)} is given twice. Put all values into one "
                 "entry."
             )
-            errors.append(FieldError(f"{field}[{index}]", "record_duplicate", message))
+            errors.append(FieldError(f"records[{index}]", "record_duplicate", message))
             continue
         index_by_key[key] = index
         if found.values:
@@ -123,17 +122,17 @@ def check_records(
             f"The name would have {len(sets)} RRsets. The maximum is {platform_domain.record_sets_max}. "
             "Remove some."
         )
-        errors.append(FieldError(field, "too_many_records", message))
-    fields = {key: f"{field}[{index}]" for key, index in index_by_key.items()}
+        errors.append(FieldError("records", "too_many_records", message))
+    fields = {key: f"records[{index}]" for key, index in index_by_key.items()}
     errors += _check_aliases(
-        fqdn, {(each.name, each.type): fields.get((each.name, each.type), field) for each in sets}
+        fqdn, {(each.name, each.type): fields.get((each.name, each.type), "records") for each in sets}
     )
     if octets > platform_domain.record_octets_max:
         message = (
             f"The values have {octets} octets together. The maximum is "
             f"{platform_domain.record_octets_max}. Remove some."
         )
-        errors.append(FieldError(field, "too_many_records", message))
+        errors.append(FieldError("records", "too_many_records", message))
     return tuple(sorted(sets, key=lambda each: (each.name, each.type))), tuple(errors)
 
 
@@ -186,14 +185,22 @@ def parse_type(text: str) -> str:
     Raises:
         InvalidValue: not one of these types. The message says what to do instead.
     """
-    upper = text.upper()
-    name = _GENERIC_TYPES.get(upper, upper)
+    name = canonical_type(text)
     if name in RECORD_TYPES:
         return name
-    reason = _REFUSED_TYPES.get(upper)
+    reason = _REFUSED_TYPES.get(name)
     if reason is None:
         reason = f"`{shown(text)}` is not a type that a name may have. Give one of {', '.join(RECORD_TYPES)}."
     raise InvalidValue(reason, "value_invalid")
+
+
+def canonical_type(text: str) -> str:
+    """Return a type as it is stored, from its name in any case or by RFC 3597.
+
+    Not checked: that it is one of `RECORD_TYPES`.
+    """
+    upper = text.upper()
+    return _GENERIC_TYPES.get(upper, upper)
 
 
 def canonical_owner(fqdn: str, text: str) -> str:
@@ -260,17 +267,10 @@ def _check_set(
     With `may_remove` an entry without values is an RRset without values. Only its owner and type have to
     exist.
     """
-    if may_remove and not entry.values:
-        return _check_removal(fqdn, entry, platform_domain, field, errors), 0
-    owner = type_name = None
-    try:
-        owner = _check_owner(fqdn, entry.name, platform_domain)
-    except InvalidName as error:
-        errors.append(FieldError(f"{field}.name", "record_invalid", str(error)))
-    try:
-        type_name = _check_type(entry.type, platform_domain)
-    except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
+    is_removal = may_remove and not entry.values
+    owner, type_name = _check_key(fqdn, entry, platform_domain, field, errors, is_removal=is_removal)
+    if is_removal:
+        return (None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())), 0
     ttl_seconds = TTL_SECONDS_DEFAULT if entry.ttl_seconds is None else entry.ttl_seconds
     if not TTL_SECONDS_MIN <= ttl_seconds <= TTL_SECONDS_MAX:
         message = (
@@ -286,33 +286,43 @@ def _check_set(
     return RecordSet(owner, type_name, ttl_seconds, tuple(sorted(values))), octets
 
 
-def _check_removal(
-    fqdn: str, entry: RecordSetInput, platform_domain: PlatformDomain, field: str, errors: list[FieldError]
-) -> RecordSet | None:
+def _check_key(
+    fqdn: str,
+    entry: RecordSetInput,
+    platform_domain: PlatformDomain,
+    field: str,
+    errors: list[FieldError],
+    *,
+    is_removal: bool,
+) -> tuple[str | None, str | None]:
+    """Return the owner and the type of an entry, or None for each that is wrong.
+
+    An RRset that the platform domain doesn't accept any more can be removed.
+    """
     owner = type_name = None
     try:
-        owner = parse_owner(fqdn, entry.name, platform_domain.domain)
+        owner = _check_owner(fqdn, entry.name, platform_domain, is_removal=is_removal)
     except InvalidName as error:
         errors.append(FieldError(f"{field}.name", "record_invalid", str(error)))
     try:
-        type_name = parse_type(entry.type)
+        type_name = _check_type(entry.type, platform_domain, is_removal=is_removal)
     except InvalidValue as error:
-        errors.append(FieldError(f"{field}.type", error.code, str(error).replace("{fqdn}", fqdn)))
-    return None if owner is None or type_name is None else RecordSet(owner, type_name, 0, ())
+        errors.append(FieldError(f"{field}.type", error.code, str(error)))
+    return owner, type_name
 
 
-def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain) -> str:
+def _check_owner(fqdn: str, text: str, platform_domain: PlatformDomain, *, is_removal: bool) -> str:
     owner = parse_owner(fqdn, text, platform_domain.domain)
-    if owner.startswith("*") and not platform_domain.record_wildcards:
+    if owner.startswith("*") and not platform_domain.record_wildcards and not is_removal:
         raise InvalidName(
             f"`{shown(text)}` is a wildcard, which {platform_domain.domain} does not accept. Give each name."
         )
     return owner
 
 
-def _check_type(text: str, platform_domain: PlatformDomain) -> str:
+def _check_type(text: str, platform_domain: PlatformDomain, *, is_removal: bool) -> str:
     type_name = parse_type(text)
-    if type_name not in platform_domain.record_types:
+    if type_name not in platform_domain.record_types and not is_removal:
         message = (
             f"{platform_domain.domain} does not accept {type_name} records. Give one of "
             f"{', '.join(platform_domain.record_types)}."

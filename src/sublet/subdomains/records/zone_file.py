@@ -12,12 +12,7 @@ from msgspec import Struct, field
 from sublet.dns.names import is_at_or_below, shown, to_unicode
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import FieldError, validation_failed
-from sublet.subdomains.records.rule import (
-    SIGNER_TYPES,
-    TTL_SECONDS_DEFAULT,
-    TTL_SECONDS_MAX,
-    TTL_SECONDS_MIN,
-)
+from sublet.subdomains.records.rule import SIGNER_TYPES, TTL_SECONDS_DEFAULT, TTL_SECONDS_MAX, TTL_SECONDS_MIN
 from sublet.subdomains.records.values import HOST_PLACE
 
 NOTES_MAX: Final = 50
@@ -26,8 +21,8 @@ FIELDS_MAX: Final = 10_000
 """The maximum number of fields in a zone file: 500 records have about 3,000. Each takes time, and 64 KiB have
 room for 30,000.
 """
-
-
+TTL_CHARACTERS_MAX: Final = 40
+"""The maximum length of a TTL, because the work to read one grows with the square of its length."""
 _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
 
 
@@ -323,7 +318,7 @@ class _Reader:
 
 def _ttl(text: str) -> int | None:
     """Return a TTL in seconds, also one with units such as `1h30m`; None if the text is no TTL."""
-    if not text[:1].isdigit():
+    if not text[:1].isdigit() or len(text) > TTL_CHARACTERS_MAX:
         return None
     try:
         return dns.ttl.from_text(text)

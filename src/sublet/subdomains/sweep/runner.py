@@ -6,7 +6,6 @@ compared.
 """
 
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,10 +47,10 @@ class SweepRunner:
     lease, `stopped` is False.
     """
 
-    def __init__(self, db: Database, monotonic: Monotonic = monotonic_seconds, *, holder: str = "") -> None:
+    def __init__(self, db: Database, monotonic: Monotonic, *, holder: str) -> None:
         self._db = db
         self._monotonic = monotonic
-        self._holder = holder or str(uuid.uuid4())
+        self._holder = holder
         self._anchor: tuple[datetime, float] | None = None
         self._logged_at: float | None = None
         self.done: Counter[str] = Counter()

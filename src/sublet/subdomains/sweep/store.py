@@ -124,27 +124,22 @@ def update_sweep_state(tx: Tx, **values: object) -> None:
     tx.connection.execute(update(clockwork).values(**values))
 
 
-_NAME = (subdomains.c.id, subdomains.c.user_id)
-_IN_TRASH = subdomains.c.trashed_at.is_not(None)
-_DUE = Prepared(
-    select(*_NAME, subdomains.c.due_at, _IN_TRASH)
-    .where(subdomains.c.due_at <= bindparam("now"))
-    .order_by(subdomains.c.due_at)
-    .limit(bindparam("at_most", type_=Integer))
-)
+def _names_by(date: Column[datetime]) -> Prepared:
+    """Return the query of the names whose `date` has come, the longest ago first."""
+    return Prepared(
+        select(subdomains.c.id, subdomains.c.user_id, date, subdomains.c.trashed_at.is_not(None))
+        .where(date <= bindparam("now"))
+        .order_by(date)
+        .limit(bindparam("at_most", type_=Integer))
+    )
+
+
+_DUE, _LOSSES = _names_by(subdomains.c.due_at), _names_by(subdomains.c.loss_at)
 
 
 def list_due(tx: Tx, limit: int) -> list[DueName]:
     """Return the names that are due, earliest first."""
     return [DueName(*row) for row in _DUE.all(tx, now=tx.now, at_most=limit)]
-
-
-_LOSSES = Prepared(
-    select(*_NAME, subdomains.c.loss_at, _IN_TRASH)
-    .where(subdomains.c.loss_at <= bindparam("now"))
-    .order_by(subdomains.c.loss_at)
-    .limit(bindparam("at_most", type_=Integer))
-)
 
 
 def list_losses(tx: Tx, limit: int) -> list[DueName]:
@@ -154,8 +149,7 @@ def list_losses(tx: Tx, limit: int) -> list[DueName]:
 
 def count_losses(tx: Tx, until: datetime) -> int:
     """Return the number of names to trash or purge up to an instant, by their stored dates."""
-    query = select(func.count()).select_from(subdomains).where(subdomains.c.loss_at <= until)
-    return int(tx.connection.execute(query).scalar_one())
+    return _count(tx, subdomains.c.loss_at <= until)
 
 
 def count_due_losses(tx: Tx, trashed_before: datetime) -> tuple[int, int]:
@@ -205,9 +199,8 @@ def _has_period_ended(start: Column[datetime], until: datetime, days: int) -> Co
 
 
 def _count(tx: Tx, condition: ColumnElement[bool]) -> int:
-    return int(
-        tx.connection.execute(select(func.count()).select_from(subdomains).where(condition)).scalar_one()
-    )
+    query = select(func.count()).select_from(subdomains).where(condition)
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
@@ -228,8 +221,7 @@ def count_lost(tx: Tx, since: datetime, *, trashed_before: datetime) -> int:
 
 def count_names(tx: Tx) -> int:
     """Return the number of names that are live or in the trash."""
-    query = select(func.count()).select_from(subdomains).where(subdomains.c.purged_at.is_(None))
-    return int(tx.connection.execute(query).scalar_one())
+    return _count(tx, subdomains.c.purged_at.is_(None))
 
 
 _REDATING = (

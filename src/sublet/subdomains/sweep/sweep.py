@@ -105,11 +105,12 @@ def is_sweep_due(tx: Tx) -> bool:
         store.list_due(tx, 1)
         or store.is_redating(tx)
         or store.list_losses(tx, 1)
-        or _has_overdue_transfers_or_addresses(tx)
+        or list_overdue(tx, 1)
+        or audit.has_old_addresses(tx)
     )
 
 
-def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX) -> Swept:
+def sweep(tx: Tx, clock_read_at: datetime | None = None) -> Swept:
     """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or
     purge.
 
@@ -124,13 +125,13 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
     reason = state.stopped_reason if state.stopped_at is not None else stop_if_clock_implausible(tx, state)
     if reason is not None:
         return Swept(Counter(), stopped_reason=reason)
-    due = store.list_due(tx, limit)
+    due = store.list_due(tx, BATCH_MAX)
     if due:
-        return _process_due(tx, due)
+        return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
     redated = _recompute_dates(tx)
     if redated is not None:
         return redated
-    losses = store.list_losses(tx, limit)
+    losses = store.list_losses(tx, BATCH_MAX)
     if losses:
         reason = stop_if_losses_implausible(tx, state)
         return (
@@ -142,24 +143,11 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None, limit: int = BATCH_MAX)
     store_forecast_if_due(tx)
     code_store.delete_expired(tx)
     session_store.delete_expired(tx)
-    return Swept(Counter(), more=_end_transfers_and_delete_addresses(tx))
-
-
-def _has_overdue_transfers_or_addresses(tx: Tx) -> bool:
-    return bool(list_overdue(tx, 1) or audit.has_old_addresses(tx))
-
-
-def _end_transfers_and_delete_addresses(tx: Tx) -> bool:
-    """End overdue transfers of names, and delete old client addresses. Return True if more may remain."""
-    return (
+    is_batch_full = (
         end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
     )
-
-
-def _process_due(tx: Tx, due: list[DueName]) -> Swept:
-    """Process due names, but first the dependents of names in the trash."""
-    return _handle_dependents(tx, due) or _process_each(tx, due, _process_due_name)
+    return Swept(Counter(), more=is_batch_full)
 
 
 def _handle_dependents(tx: Tx, due: list[DueName]) -> Swept | None:

@@ -15,8 +15,6 @@ from sublet.errors import (
     PlatformDomainNotFound,
     PreconditionFailed,
     RateLimited,
-    SubdomainNotFound,
-    SubdomainSuspended,
     SubdomainUnavailable,
     TransferNotFound,
     TransferPending,
@@ -43,7 +41,7 @@ from sublet.operations.shapes import (
     Success,
     one_of,
 )
-from sublet.subdomains.api import if_subdomain_matches
+from sublet.subdomains.api import OWN_NAME, if_subdomain_matches
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.shapes import FQDN
 from sublet.subdomains.transfers import store
@@ -59,13 +57,6 @@ from sublet.subdomains.transfers.move import accept
 from sublet.subdomains.transfers.push import push
 
 api = Operations(API, tags.SUBDOMAINS, fqdn=FQDN, id=Parameter("The transfer's id.", "6"))
-
-_OWN_NAME: Refusals = (
-    AccountSuspended,
-    PreconditionFailed,
-    SubdomainNotFound,
-    SubdomainSuspended,
-)
 
 _OWN_TRANSFER: Refusals = (AccountSuspended, PreconditionFailed, TransferNotFound)
 
@@ -140,13 +131,7 @@ P = ParamSpec("P")
     "POST",
     "/subdomains/{fqdn}/transfer",
     "subdomains:write",
-    (
-        *_OWN_NAME,
-        Conflict,
-        ValidationFailed,
-        TransferPending,
-        RateLimited,
-    ),
+    (*OWN_NAME, Conflict, ValidationFailed, TransferPending, RateLimited),
     status=201,
     gate=sensitive("moves a name"),
     told="the holder, and the recipient, unless it is the user",
@@ -271,13 +256,7 @@ def _shape(requester: Requester, transfer: NameTransfer, now: datetime) -> Trans
     "POST",
     "/transfers/{id}/accept",
     "subdomains:write",
-    (
-        *_OWN_TRANSFER,
-        Conflict,
-        PlatformDomainNotFound,
-        SubdomainUnavailable,
-        FreeQuotaExceeded,
-    ),
+    (*_OWN_TRANSFER, Conflict, PlatformDomainNotFound, SubdomainUnavailable, FreeQuotaExceeded),
     gate=sensitive("moves a name"),
     told="the sender, and the receiver",
     example_body={},

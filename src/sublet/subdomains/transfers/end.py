@@ -11,13 +11,7 @@ from sublet.db import Tx
 from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.transfers import store
-from sublet.subdomains.transfers.find import (
-    find_received,
-    find_sent,
-    just_ended,
-    lock_requester,
-    refuse_ended,
-)
+from sublet.subdomains.transfers.find import find_own_transfer, just_ended, lock_requester, refuse_ended
 from sublet.subdomains.transfers.model import DECLINED, EXPIRED, WITHDRAWN, NameTransfer
 
 
@@ -30,7 +24,7 @@ def decline(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         Conflict: the transfer is not pending.
     """
     requester = lock_requester(tx, actor)
-    transfer = find_received(tx, actor, requester, identifier)
+    transfer = find_own_transfer(tx, actor, requester, identifier, direction="received")
     refuse_ended(tx, transfer)
     if not end(tx, actor, transfer, DECLINED, requester.holder):
         raise just_ended()
@@ -46,7 +40,7 @@ def withdraw(tx: Tx, actor: Actor, identifier: str) -> Outcome:
         Conflict: the transfer is not pending.
     """
     requester = lock_requester(tx, actor)
-    transfer = find_sent(tx, actor, requester, identifier)
+    transfer = find_own_transfer(tx, actor, requester, identifier, direction="sent")
     refuse_ended(tx, transfer)
     if not end(tx, actor, transfer, WITHDRAWN):
         raise just_ended()

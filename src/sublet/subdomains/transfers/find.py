@@ -29,40 +29,21 @@ class Requester(Struct, frozen=True):
     holder: User
 
 
-def find_own_transfer(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return a transfer that the holder sent, or that is addressed to the person.
+def find_own_transfer(
+    tx: Tx, actor: Actor, requester: Requester, identifier: str, *, direction: str | None = None
+) -> NameTransfer:
+    """Return a transfer that the holder sent, or that is addressed to the person; with a direction of
+    `DIRECTIONS`, only one of these.
 
     Raises:
         TransferNotFound: there is no such transfer, or the token is not for its name.
     """
     found = _find(tx, actor, identifier)
-    if found is None or not (is_sender(found, requester) or is_receiver(found, requester)):
-        raise not_found()
-    return found
-
-
-def find_sent(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return a transfer that the holder sent.
-
-    Raises:
-        TransferNotFound: there is no such transfer, or the token is not for its name.
-    """
-    found = find_own_transfer(tx, actor, requester, identifier)
-    if not is_sender(found, requester):
-        raise not_found()
-    return found
-
-
-def find_received(tx: Tx, actor: Actor, requester: Requester, identifier: str) -> NameTransfer:
-    """Return a transfer that is addressed to the person.
-
-    Raises:
-        TransferNotFound: there is no such transfer, or the token is not for its name.
-    """
-    found = find_own_transfer(tx, actor, requester, identifier)
-    if not is_receiver(found, requester):
-        raise not_found()
-    return found
+    if found is not None and direction != "received" and is_sender(found, requester):
+        return found
+    if found is not None and direction != "sent" and is_receiver(found, requester):
+        return found
+    raise not_found()
 
 
 def is_sender(transfer: NameTransfer, requester: Requester) -> bool:

@@ -24,7 +24,7 @@ from sublet.subdomains.modes import refuse_over_quota
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end_transfers_of_names
 from sublet.subdomains.transfers.find import (
-    find_received,
+    find_own_transfer,
     just_ended,
     lock_requester_and_sender,
     not_found,
@@ -119,7 +119,7 @@ def accept(tx: Tx, actor: Actor, identifier: str, *, free_quota: int) -> Outcome
     """
     requester, sender = lock_requester_and_sender(tx, actor, identifier)
     receiver = requester.holder
-    transfer = find_received(tx, actor, requester, identifier)
+    transfer = find_own_transfer(tx, actor, requester, identifier, direction="received")
     if sender is None:
         # The transfer was inserted after `lock_requester_and_sender` looked for it, so its sender isn't
         # locked.

@@ -24,11 +24,7 @@ from sublet.subdomains.model import Subdomain
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end
 from sublet.subdomains.transfers.find import Requester, lock_requester
-from sublet.subdomains.transfers.model import (
-    EXPIRED,
-    PENDING,
-    VALID_FOR,
-)
+from sublet.subdomains.transfers.model import EXPIRED, PENDING, VALID_FOR
 
 
 def push(tx: Tx, actor: Actor, identifier: str, to: str | None, public_url: str) -> Outcome:

@@ -1,13 +1,11 @@
 """The API of the update keys of a name (docs/certificates.md)."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from sublet.accounts.model import Token
 from sublet.accounts.tokens.api import ExpiresAt, RecordNames
-from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import AccountSuspended, Conflict, SubdomainNotFound, TokenNotFound, ValidationFailed
 from sublet.operations import tags
@@ -15,7 +13,6 @@ from sublet.operations.call import Answer, Call
 from sublet.operations.idempotency import write_once
 from sublet.operations.operation import API, Operations, Parameter, not_sensitive, sensitive
 from sublet.operations.shapes import NEXT_YEAR, NOW, Body, Id, Moment, NoBody, Shape, Success, one_of
-from sublet.organizations.notices import notify_of_token
 from sublet.subdomains.shapes import FQDN
 from sublet.subdomains.update_keys.keys import (
     ALGORITHM,
@@ -134,14 +131,14 @@ async def create_update_key_(call: Call[UpdateKeyBody, None]) -> Answer[UpdateKe
     names = None if body.record_names is None else tuple(body.record_names)
     done = await write_once(
         call,
-        _create,
-        bool(server),
-        call.client.public_url,
+        create_update_key,
         call.actor(),
         call.path["fqdn"],
         body.name,
         names,
         body.expires_at,
+        is_accepted=bool(server),
+        public_url=call.client.public_url,
     )
     token = await call.context.db.read(_find, done.outcome.id)
     assert server_secret is not None  # noqa: S101 - the verb refused otherwise
@@ -163,27 +160,8 @@ async def revoke_update_key_(call: Call[NoBody, None]) -> Answer[UpdateKeyAnswer
 
     Messages with the key are refused from now on. Revoking it again changes nothing.
     """
-    done = await write_once(call, _revoke, call.actor(), call.path["fqdn"], call.path["id"])
+    done = await write_once(call, revoke_update_key, call.actor(), call.path["fqdn"], call.path["id"])
     return done.answer(UpdateKeyAnswer(update_key=_shape(await call.context.db.read(_find, done.outcome.id))))
-
-
-def _create(
-    tx: Tx,
-    is_accepted: bool,  # noqa: FBT001 - `write_once` passes it
-    public_url: str,
-    actor: Any,
-    identifier: str,
-    name: str | None,
-    record_names: tuple[str, ...] | None,
-    expires_at: datetime | None,
-) -> Outcome:
-    issued = create_update_key(tx, actor, identifier, name, record_names, expires_at, is_accepted=is_accepted)
-    notify_of_token(tx, issued.user, issued.token, "was created", public_url)
-    return Outcome(issued.token.id)
-
-
-def _revoke(tx: Tx, actor: Any, identifier: str, key_id: str) -> Outcome:
-    return Outcome(revoke_update_key(tx, actor, identifier, key_id).id)
 
 
 def _find(tx: Tx, key_id: int) -> Token:

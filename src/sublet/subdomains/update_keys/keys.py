@@ -17,7 +17,7 @@ from typing import Final
 from sublet.accounts import store as account_store
 from sublet.accounts.find import lock_acting_user
 from sublet.accounts.model import Token
-from sublet.accounts.tokens.issue import IssuedToken, revoke
+from sublet.accounts.tokens.issue import revoke
 from sublet.accounts.tokens.tokens import (
     OWN_LIFE_MAX,
     create_token,
@@ -27,8 +27,10 @@ from sublet.accounts.tokens.tokens import (
 )
 from sublet.audit import Actor
 from sublet.config import SettingsError
+from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.errors import Conflict, TokenNotFound
+from sublet.organizations.notices import notify_of_token
 from sublet.secret import Secret
 from sublet.subdomains.find import find_in_account
 
@@ -93,9 +95,11 @@ def create_update_key(
     record_names: tuple[str, ...] | None,
     expires_at: datetime | None,
     *,
-    is_accepted: bool = True,
-) -> IssuedToken:
-    """Create an update key of a name, which may do no more than the token or session of the request.
+    is_accepted: bool,
+    public_url: str,
+) -> Outcome:
+    """Create an update key of a name, which may do no more than the token or session of the request, and mail
+    the user.
 
     `is_accepted` says whether the service accepts DNS UPDATE. Without `name` it is named after the fqdn.
     `record_names` None means all owners that the request may change. Without `expires_at` it lives as long as
@@ -123,9 +127,11 @@ def create_update_key(
     }
     if record_names is not None:
         wanted["record_names"] = record_names
-    return create_token(
+    issued = create_token(
         tx, actor, name or f"DNS UPDATE of {subdomain.fqdn}"[:200], wanted, is_update_key=True
     )
+    notify_of_token(tx, issued.user, issued.token, "was created", public_url)
+    return Outcome(issued.token.id)
 
 
 def list_update_keys(tx: Tx, actor: Actor, identifier: str) -> list[Token]:
@@ -142,8 +148,8 @@ def list_update_keys(tx: Tx, actor: Actor, identifier: str) -> list[Token]:
     return [each for each in found if _is_key_of(each, subdomain.fqdn) and is_valid(each, tx.now)]
 
 
-def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Token:
-    """Revoke an update key of a name permanently, starting with the next message, and return it.
+def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Outcome:
+    """Revoke an update key of a name permanently, starting with the next message.
 
     Revoking it again changes nothing.
 
@@ -160,7 +166,9 @@ def revoke_update_key(tx: Tx, actor: Actor, identifier: str, key_id: str) -> Tok
     token = find_own_token(tx, find_acting_credential(tx, actor), key_id)
     if not _is_key_of(token, subdomain.fqdn):
         raise TokenNotFound(f"{subdomain.fqdn} has no such update key. Check its id in the list of keys.")
-    return token if token.revoked_at is not None else revoke(tx, actor, token)
+    if token.revoked_at is None:
+        revoke(tx, actor, token)
+    return Outcome(token.id)
 
 
 def find_update_key(tx: Tx, token_id: int) -> Token | None:
