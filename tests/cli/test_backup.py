@@ -217,7 +217,7 @@ def test_restore_is_refused_while_a_process_has_the_registry_open(tmp_path: Path
     registry = small_registry(tmp_path)
     run(registry.url, "backup", tmp_path / "backup.db")
     before = registry.path.read_bytes()
-    engine = sqlite_engine(registry.url)
+    engine = sqlite_engine(registry.path)
     with engine.connect():
         told = run(registry.url, "restore", tmp_path / "backup.db", "--force", expect=3)
     engine.dispose()

@@ -18,21 +18,20 @@ import psycopg
 import pytest
 from grown_registry import grow
 from psycopg import sql
-from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import MetaData, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from sublet.audit import Actor
 from sublet.cli.main import app
-from sublet.db import Tx, open_database, sqlite_engine
+from sublet.db import Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.primaries.publisher_transactions import begin_publication
 from sublet.registry import copy_store
 from sublet.registry.copy_store import NOT_COPIED, TableDigest, copy_tables, list_copied
 from sublet.schema import APPEND_ONLY, metadata
-from sublet.schema_revision import needed_revision
+from sublet.schema_revision import needed_revision, open_engine
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
@@ -87,15 +86,9 @@ def copy(source: str, target: str, *words: str, expect: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-def engine_of(url: str) -> Engine:
-    if url.startswith("sqlite:"):
-        return sqlite_engine(url)
-    return create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-
-
 @contextmanager
 def connected(url: str) -> Iterator[Any]:
-    engine = engine_of(url)
+    engine = open_engine(url)
     with engine.begin() as connection:
         yield connection
     engine.dispose()

@@ -139,14 +139,24 @@ NUMBERS = [
     (["credits", "adjust", "--reason", "too many", ANNA, "-5"], 0, "Give --credits;"),
     (["credits", "adjust", ANNA, "--json", "-5"], 0, "Give --credits;"),
     (["credits", "grant", ANNA, "--credits", "-5", "--reason", "r"], 1, "credits"),
-    (["credits", "refund", "-5"], 1, "-5"),
-    (["token", "revoke", "-5"], 1, "-5"),
-    (["package", "retire", "-5"], 1, "-5"),
+    *(
+        ([*words.split(), number], 2, "Invalid value for 'ID'")
+        for words in (
+            "audit show",
+            "credits refund",
+            "mail retry",
+            "package retire",
+            "token revoke",
+            "token show",
+        )
+        for number in ("-5", str(2**63))
+    ),
+    (["payment", "record", ANNA, "--reference", "r", "--package", str(2**63)], 2, "'--package'"),
 ]
 
 
 @pytest.mark.parametrize(("words", "exit_code", "told"), NUMBERS, ids=lambda each: str(each)[:40])
-def test_a_negative_number_is_an_argument(
+def test_negative_and_huge_numbers_are_arguments(
     words: list[str], exit_code: int, told: str, tmp_path: Path
 ) -> None:
     registry = small_registry(tmp_path)

@@ -8,12 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, insert, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import insert, text
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
-from sublet.db import Tx, open_database, sqlite_engine, utc_now
+from sublet.db import Tx, open_database, utc_now
 from sublet.errors import Unavailable
 from sublet.migrations import take_advisory_lock, upgrade
 from sublet.processes.processes import list_running
@@ -46,11 +45,7 @@ def run(url: str, *words: str, expect: int = 0) -> Any:
 def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
     """Register a running process."""
     now = utc_now()
-    engine = (
-        sqlite_engine(url)
-        if url.startswith("sqlite:")
-        else create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    )
+    engine = open_engine(url)
     seen = now.replace(year=now.year - 1) if seconds_ago else now
     values = {
         "id": f"p-{revision}-{seconds_ago}",

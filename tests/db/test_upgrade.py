@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 from alembic import command
-from sqlalchemy import Engine, insert, inspect, select, text
-from sqlalchemy.pool import NullPool
+from sqlalchemy import insert, inspect, select, text
 from typer.testing import CliRunner
 
 from sublet.accounts.tokens.issue import issue_token
 from sublet.cli.main import app
-from sublet.db import Tx, sqlite_engine
-from sublet.db.connect import postgresql_engine
+from sublet.db import Tx
 from sublet.dns.types import GlueEntry
 from sublet.migrations import migrations_config, upgrade
 from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
-from sublet.schema_revision import LAST_COMMIT_WITH_OLDER_MIGRATIONS, known_revisions, needed_revision
+from sublet.schema_revision import (
+    LAST_COMMIT_WITH_OLDER_MIGRATIONS,
+    known_revisions,
+    needed_revision,
+    open_engine,
+)
 from sublet.subdomains.delete import delete
 from support.next_version import COLOURED, REVISION, newer_version
 from support.registry import OPERATOR, Prepared, open_registry, prepare
@@ -80,7 +83,7 @@ def _all_rows(tx: Tx) -> Rows:
 
 def _old_schema(url: str, rows: Rows, revision: str) -> None:
     """Create a database of a schema of this or an older version with these rows, without newer columns."""
-    engine = _engine(url)
+    engine = open_engine(url)
     with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
         config = migrations_config()
         config.attributes["connection"] = connection
@@ -100,12 +103,6 @@ def _old_schema(url: str, rows: Rows, revision: str) -> None:
                 query = f"SELECT setval({sequence}, max(id)) FROM {table.name} HAVING max(id) > 0"  # noqa: S608 - our own names
                 connection.execute(text(query))
     engine.dispose()
-
-
-def _engine(url: str) -> Engine:
-    if url.startswith("sqlite:///"):
-        return sqlite_engine(url)
-    return postgresql_engine(url, poolclass=NullPool)
 
 
 @pytest.mark.parametrize("verb", ["init", "migrate"])
@@ -143,7 +140,7 @@ def test_a_registry_of_a_development_version_is_refused(database_url: str, tmp_p
 
 
 def _run(url: str, statement: str, **values: object) -> None:
-    engine = _engine(url)
+    engine = open_engine(url)
     with engine.begin() as connection:
         connection.execute(text(statement), values)
     engine.dispose()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import OperationalError
 
 from sublet.errors import Unavailable
 
@@ -138,25 +138,26 @@ class Database(Protocol):
 def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> BaseException:
     """Log an error of the database, and return the refusal of the request.
 
-    `is_unknown` is True if the outcome of a COMMIT is unknown.
+    `is_unknown` is True if the outcome of a COMMIT is unknown. A note of the refusal has the cause, which
+    only the operator's commands show.
     """
     if isinstance(error, Unavailable):
         return error
     log.error("database_unavailable", error=str(error))
+    message = "The registry can't reach or write its database right now. Try again shortly."
     if is_unknown:
-        return Unavailable(
+        message = (
             "The database connection was lost while this change was stored, so its outcome is unknown. "
-            "Check the result before you try again.",
-            retry_after_seconds=1,
+            "Check the result before you try again."
         )
-    return Unavailable(
-        "The registry can't reach or write its database right now. Try again shortly.", retry_after_seconds=1
-    )
+    refusal = Unavailable(message, retry_after_seconds=1)
+    refusal.add_note(f"The cause: {driver_message(error)}.")
+    return refusal
 
 
-def driver_message(error: DBAPIError) -> str:
+def driver_message(error: BaseException) -> str:
     """Return the driver's message in one line, for a part of a sentence. libpq's hints, which are indented
     lines, are left out.
     """
-    lines = [line.strip() for line in str(error.orig).splitlines() if not line.startswith("\t")]
+    lines = [line.strip() for line in str(getattr(error, "orig", error)).splitlines() if line[:1] != "\t"]
     return "; ".join(lines).rstrip(".")
