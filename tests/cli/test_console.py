@@ -134,6 +134,29 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
 
 
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE platform_domains SET serial = 'x'",
+        "UPDATE platform_domains SET apex_nameservers = '5'",
+        "UPDATE platform_domains SET domain = 'a..b'",
+    ],
+)
+def test_the_doctor_reports_a_row_that_its_questions_to_name_servers_can_not_read(
+    change: str, tmp_path: Path
+) -> None:
+    registry = small_registry(tmp_path)
+    registry.write(lambda tx: tx.connection.exec_driver_sql(change))
+    told = json.loads(run(registry.url, "doctor", "--json").stdout)
+    assert ("rows_are_readable", "notices") in {
+        (each["invariant"], each["object_id"]) for each in told["violations"]
+    }
+    registry.write(lambda tx: tx.connection.exec_driver_sql("DROP TABLE mails"))
+    done = run(registry.url, "doctor")
+    assert (done.returncode, "lacks the tables mails" in done.stderr) == (3, True)
+
+
 def test_the_doctor_asks_the_built_in_name_server(tmp_path: Path) -> None:
     url = databases.registry_address(tmp_path)
     with running_service(url) as service:

@@ -1,8 +1,8 @@
 """The console script `sublet`. It imports only the module of the called command.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the
-database or a file can't be used, or the output can't be written; 4 `serve` has ended
-because its SQLite files were changed.
+database or a file can't be used, or the output can't be written; 4 `serve` has ended because its SQLite files
+were changed.
 """
 
 import sys

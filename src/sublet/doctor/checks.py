@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
+from dns.exception import DNSException
 
 from sublet import audit
 from sublet.db import Tx
@@ -19,8 +20,16 @@ from sublet.doctor.rows import check_rows
 from sublet.doctor.running import check_mail, check_sweep, check_watch
 from sublet.doctor.zones import check_zones
 
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-"""The errors that a check raises when it reads a value of the wrong type."""
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    DNSException,
+    msgspec.MsgspecError,
+)
+"""The errors that a check raises when it reads a wrong value."""
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
@@ -68,7 +77,12 @@ def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[
     found: list[Violation] = []
     try:
         found.extend(check(tx))
-    except _UNREADABLE as error:
-        sentence = f"it ended at a row that it can't read ({type(error).__name__}: {error})"
-        found.append(Violation("rows_are_readable", "check", name, sentence))
+    except UNREADABLE as error:
+        found.append(unreadable_row(name, error))
     return found
+
+
+def unreadable_row(check: str, error: Exception) -> Violation:
+    """Return the violation of a row that a check can't read."""
+    sentence = f"it ended at a row that it can't read ({type(error).__name__}: {error})"
+    return Violation("rows_are_readable", "check", check, sentence)
