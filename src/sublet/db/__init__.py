@@ -7,9 +7,18 @@ await. There are two engines: `sqlite.py`, the embedded default, and `postgresql
 """
 
 from sublet.db.file_watch import is_damage
-from sublet.db.keyed_locks import LockedKind, lock_text
 from sublet.db.marks import commit_marks
-from sublet.db.model import Clock, Database, Outdated, Tx, driver_message, ends_transaction, utc_now
+from sublet.db.model import (
+    Clock,
+    Database,
+    LockedKind,
+    Outdated,
+    Tx,
+    driver_message,
+    ends_transaction,
+    lock_text,
+    utc_now,
+)
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine, sqlite_path
 from sublet.db.statements import Pages, Prepared, Query, insert_into, together

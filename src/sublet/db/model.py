@@ -1,15 +1,17 @@
-"""The interface of a database (`read`, `write`, `fetch`, `changed`) and the transaction in which verbs and
-stores run.
+"""The interface of a database (`read`, `write`, `fetch`, `changed`), the transaction in which verbs and
+stores run, and what both databases share.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import structlog
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from sublet.errors import Unavailable
@@ -44,6 +46,24 @@ class Tx(msgspec.Struct, frozen=True):
         """Run a part of the transaction. An exception rolls back only that part."""
         with self.connection.begin_nested():
             yield
+
+
+class LockedKind(IntEnum):
+    """The kinds of texts, in the order in which a transaction locks them (docs/locks.md)."""
+
+    MAILBOX = 1
+    NETWORK = 2
+
+
+def lock_text(tx: Tx, kind: LockedKind, value: str) -> None:
+    """Wait until no other transaction holds this lock, and hold it until the transaction ends.
+
+    Take it before reading what the transaction counts or compares. On SQLite, writing transactions run one at
+    a time, so this does nothing. Texts with the same hash share a lock.
+    """
+    if tx.connection.dialect.name == "postgresql":
+        statement = text("SELECT pg_advisory_xact_lock(:kind, hashtext(:value))")
+        tx.connection.execute(statement, {"kind": int(kind), "value": value})
 
 
 class Outdated(Exception):  # noqa: N818 - no fault
@@ -161,3 +181,36 @@ def driver_message(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(getattr(error, "orig", error)).splitlines() if line[:1] != "\t"]
     return "; ".join(lines).rstrip(".")
+
+
+class CommitWaiters:
+    """The coroutines that wait for the next commit."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Wait until `wake` is called. Return False after the timeout."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout_seconds):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(future)
+        return True
+
+    def wake(self) -> None:
+        """Wake all waiting coroutines of the running event loop."""
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(None)
+
+    def wake_from_thread(self) -> None:
+        """Wake all waiting coroutines, from a thread without an event loop."""
+        for loop in {future.get_loop() for future in tuple(self._waiting)}:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.wake)

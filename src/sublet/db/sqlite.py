@@ -23,9 +23,17 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
-from sublet.db.model import DISK_IS_FULL, IS_READ_ONLY, Clock, Problem, Tx, unavailable_refusal, utc_now
+from sublet.db.model import (
+    DISK_IS_FULL,
+    IS_READ_ONLY,
+    Clock,
+    CommitWaiters,
+    Problem,
+    Tx,
+    unavailable_refusal,
+    utc_now,
+)
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 

@@ -10,13 +10,12 @@ from sublet import audit
 from sublet.db import Tx
 from sublet.doctor.accounts import check_accounts
 from sublet.doctor.audit import check_audit
-from sublet.doctor.belonging import check_belonging
 from sublet.doctor.credits import check_credits
 from sublet.doctor.health import check_health
 from sublet.doctor.model import Violation
 from sublet.doctor.name_history import check_milestones, check_name_history
 from sublet.doctor.names import check_names
-from sublet.doctor.rows import check_rows
+from sublet.doctor.rows import check_belonging, check_rows
 from sublet.doctor.running import check_mail, check_sweep, check_watch
 from sublet.doctor.zones import check_zones
 
