@@ -2,23 +2,20 @@
 refused.
 """
 
-import json
 import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
-from typer.testing import CliRunner
 
-from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.store import subdomains
+from support.commands import answer, run
 from support.next_version import REVISION, newer_version
 from support.operator_registry import Registry, small_registry
 from support.repetitions import share
@@ -28,17 +25,6 @@ from support.serve_process import serve_process, wait_until
 pytestmark = pytest.mark.sqlite_only
 
 NAMES_BEFORE = 20
-
-
-def run(url: str, *words: str | Path, expect: int = 0) -> str:
-    """Run a command and return what it prints, both streams."""
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"SUBLET_DATABASE_URL": url})
-    assert done.exit_code == expect, (words, done.output, done.exception)
-    return done.output
-
-
-def answer(url: str, *words: str | Path) -> Any:
-    return json.loads(run(url, *words, "--json"))
 
 
 def mode(path: Path) -> int:

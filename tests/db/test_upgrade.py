@@ -3,17 +3,14 @@
 A registry of a development version is refused.
 """
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from alembic import command
 from sqlalchemy import insert, inspect, select, text
-from typer.testing import CliRunner
 
 from sublet.accounts.tokens.issue import issue_token
-from sublet.cli.main import app
 from sublet.db import Tx
 from sublet.dns.types import GlueEntry
 from sublet.migrations import migrations_config, upgrade
@@ -26,6 +23,7 @@ from sublet.schema_revision import (
     open_engine,
 )
 from sublet.subdomains.delete import delete
+from support.commands import answer
 from support.next_version import COLOURED, REVISION, newer_version
 from support.registry import OPERATOR, Prepared, open_registry, prepare
 
@@ -112,9 +110,8 @@ def test_an_upgrade_names_users_whose_address_is_another_spelling(verb: str, dat
     """
     ann = prepare(database_url).users["ann"]
     _run(database_url, "UPDATE users SET email = 'ann@example.org.' WHERE id = :id", id=ann)
-    done = CliRunner().invoke(app, [verb, "--json"], env={"SUBLET_DATABASE_URL": database_url})
-    assert done.exit_code == 0, done.output
-    assert [each["object_id"] for each in json.loads(done.stdout)["other_spellings"]] == [ann]
+    found = answer(database_url, verb)["other_spellings"]
+    assert [each["object_id"] for each in found] == [ann]
 
 
 def test_a_registry_of_a_development_version_is_refused(database_url: str, tmp_path: Path) -> None:
@@ -147,9 +144,7 @@ def _run(url: str, statement: str, **values: object) -> None:
 
 
 def _assert_refused(url: str, revision: str, *words: str) -> None:
-    done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
-    assert done.exit_code == 3, (words, done.output, done.exception)
-    message = json.loads(done.stdout)["message"]
+    message = answer(url, *words, expect=3)["message"]
     assert f"has the schema {revision}, " in message
     assert "A development version older than this one made the schema" in message
     assert f"`sublet migrate` of the commit {LAST_COMMIT_WITH_OLDER_MIGRATIONS} first" in message
