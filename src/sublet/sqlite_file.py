@@ -83,7 +83,7 @@ def _open_database(path: Path) -> IO[bytes]:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file that only its owner may read, unless it exists.
+    """Create an empty file that only its owner may read, unless it exists. A symbolic link is followed.
 
     SQLite gives its other files the same mode.
 
@@ -92,7 +92,7 @@ def create_private(path: Path) -> None:
     """
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise Unavailable(
             f"The file {path} can't be created: {error.strerror}. Check the permissions of its folder."

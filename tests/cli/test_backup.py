@@ -235,6 +235,18 @@ def test_a_restored_registry_has_the_path_owner_and_mode_of_the_old_one(tmp_path
     assert len(list(elsewhere.glob("sublet.db.before-restore-*-wal"))) == 1
 
 
+def test_a_symbolic_link_to_the_registry_stays(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, disk = tmp_path / "sublet.db", tmp_path / "disk" / "sublet.db"
+    link.symlink_to(disk)
+    run(f"sqlite:///{link}", "init")
+    assert mode(disk) == 0o600
+    run(f"sqlite:///{link}", "backup", tmp_path / "backup.db")
+    kept = answer(f"sqlite:///{link}", "restore", tmp_path / "backup.db", "--force")["kept"]
+    assert link.readlink() == disk
+    assert sorted(disk.parent.iterdir()) == sorted((disk, Path(kept), Path(f"{disk}.serve-lock")))
+
+
 def test_a_broken_registry_is_replaced_and_kept_with_its_wal(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     run(registry.url, "backup", tmp_path / "backup.db")

@@ -135,7 +135,8 @@ def restore(
 
     Refused while a process has the registry open.
     """
-    database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
+    # A symbolic link to the database stays, and the old database is kept beside its own file.
+    database = _database_path(session, "use pg_restore, or a base backup with archived WAL").resolve()
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")
     replaced = database.exists()
