@@ -77,12 +77,6 @@ def test_sql_lives_in_stores_db_audit_and_migrations() -> None:
     assert sorted(module for module in found if not _may_have_sql(module)) == []
 
 
-def test_the_web_framework_stays_at_the_http_edge() -> None:
-    found = importers("starlette", "uvicorn")
-    assert found
-    assert sorted(module for module in found if not module.startswith(("http/", "web/"))) == []
-
-
 def test_the_real_clock_is_read_in_one_place() -> None:
     # Verbs and rules get the transaction's instant; tests couldn't move a clock of their own.
     nouns = ("accounts", "credits", "mail", "platform_domains", "subdomains", "tickets", "dns")

@@ -11,10 +11,9 @@ from sqlalchemy import Column, Connection, Engine, String, Table, inspect, selec
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import Tx, driver_message, is_damage, sqlite_engine, utc_now
+from sublet.db import Tx, driver_message, is_damage, sqlite_engine, sqlite_path, utc_now
 from sublet.errors import Unavailable
 from sublet.schema import metadata
-from sublet.sqlite_file import sqlite_path
 
 schema_compatible_with = Table(
     "schema_compatible_with", metadata, Column("revision", String(32), primary_key=True)
@@ -145,14 +144,8 @@ def open_engine(url: str) -> Engine:
     Raises:
         Unavailable: the folder of the SQLite file does not exist.
     """
-    path = sqlite_path(url)
-    if path is not None:
-        folder = path.parent
-        if not folder.is_dir():
-            raise Unavailable(
-                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}` first."
-            )
-        return sqlite_engine(url)
+    if (path := sqlite_path(url)) is not None:
+        return sqlite_engine(path)
     from sublet.db.connect import postgresql_engine  # noqa: PLC0415 - SQLite doesn't need the driver
 
     return postgresql_engine(url, poolclass=NullPool)
@@ -185,7 +178,8 @@ def reading(url: str) -> Iterator[Connection]:
                 "a backup (`sublet restore`)."
             ) from error
         raise Unavailable(
-            f"The database can't be reached: {driver_message(error)}. Check `database_url`."
+            f"The database can't be reached: {driver_message(error)}. Check `database_url` and the "
+            "permissions."
         ) from error
     finally:
         engine.dispose()

@@ -32,11 +32,6 @@ FAULTS_MAX = 3
 """The maximum number of a broken file's faults in a refusal."""
 
 
-def sqlite_path(url: str) -> Path | None:
-    """Return the path in an SQLite address, or None if the address is of PostgreSQL."""
-    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
-
-
 @contextmanager
 def serve_lock(database: Path | None) -> Iterator[None]:
     """Hold the lock of the single serving process of an SQLite file (None: do nothing).
@@ -55,7 +50,7 @@ def serve_lock(database: Path | None) -> Iterator[None]:
         yield
         return
     target = database.resolve()
-    path = target.with_name(target.name + ".serve-lock")
+    path = _beside(target, ".serve-lock")
     try:
         file = path.open("w")
     except OSError as error:
@@ -88,7 +83,7 @@ def _open_database(path: Path) -> IO[bytes]:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file that only its owner may read, unless it exists.
+    """Create an empty file that only its owner may read, unless it exists. A symbolic link is followed.
 
     SQLite gives its other files the same mode.
 
@@ -97,7 +92,7 @@ def create_private(path: Path) -> None:
     """
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise Unavailable(
             f"The file {path} can't be created: {error.strerror}. Check the permissions of its folder."
@@ -314,7 +309,7 @@ def _take_owner(new: Path, old: Path) -> None:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
+    return Path(f"{path}{suffix}")
 
 
 def _connect(path: Path, mode: str, *, immutable: int = 0) -> sqlite3.Connection:

@@ -2,23 +2,20 @@
 refused.
 """
 
-import json
 import sqlite3
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select
-from typer.testing import CliRunner
 
-from sublet.cli.main import app
 from sublet.db import Tx, sqlite_engine
 from sublet.schema_revision import needed_revision
 from sublet.subdomains.store import subdomains
+from support.commands import answer, run
 from support.next_version import REVISION, newer_version
 from support.operator_registry import Registry, small_registry
 from support.repetitions import share
@@ -28,17 +25,6 @@ from support.serve_process import serve_process, wait_until
 pytestmark = pytest.mark.sqlite_only
 
 NAMES_BEFORE = 20
-
-
-def run(url: str, *words: str | Path, expect: int = 0) -> str:
-    """Run a command and return what it prints, both streams."""
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"SUBLET_DATABASE_URL": url})
-    assert done.exit_code == expect, (words, done.output, done.exception)
-    return done.output
-
-
-def answer(url: str, *words: str | Path) -> Any:
-    return json.loads(run(url, *words, "--json"))
 
 
 def mode(path: Path) -> int:
@@ -217,7 +203,7 @@ def test_restore_is_refused_while_a_process_has_the_registry_open(tmp_path: Path
     registry = small_registry(tmp_path)
     run(registry.url, "backup", tmp_path / "backup.db")
     before = registry.path.read_bytes()
-    engine = sqlite_engine(registry.url)
+    engine = sqlite_engine(registry.path)
     with engine.connect():
         told = run(registry.url, "restore", tmp_path / "backup.db", "--force", expect=3)
     engine.dispose()
@@ -247,6 +233,18 @@ def test_a_restored_registry_has_the_path_owner_and_mode_of_the_old_one(tmp_path
     assert mode(elsewhere / "sublet.db") == 0o600
     assert held(elsewhere / "sublet.db") == held(file)
     assert len(list(elsewhere.glob("sublet.db.before-restore-*-wal"))) == 1
+
+
+def test_a_symbolic_link_to_the_registry_stays(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link, disk = tmp_path / "sublet.db", tmp_path / "disk" / "sublet.db"
+    link.symlink_to(disk)
+    run(f"sqlite:///{link}", "init")
+    assert mode(disk) == 0o600
+    run(f"sqlite:///{link}", "backup", tmp_path / "backup.db")
+    kept = answer(f"sqlite:///{link}", "restore", tmp_path / "backup.db", "--force")["kept"]
+    assert link.readlink() == disk
+    assert sorted(disk.parent.iterdir()) == sorted((disk, Path(kept), Path(f"{disk}.serve-lock")))
 
 
 def test_a_broken_registry_is_replaced_and_kept_with_its_wal(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,7 @@ def test_a_refusal_is_a_sentence_and_exit_code_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
+        ["user", "show", "\udcff@example.org"],
         ["credits", "grant", ANNA, "--credits", "5"],
         ["user", "add"],
         ["nonsense"],
@@ -130,6 +132,29 @@ def test_the_doctor_shows_the_first_violations_of_a_kind_and_all_with_json(tmp_p
     assert of_kind[-1].split(None, 1)[1].strip() == "… and 5 more"
     told = json.loads(run(registry.url, "doctor", "--json").stdout)
     assert [each["invariant"] for each in told["violations"]].count("audit_is_past") == 25
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE platform_domains SET serial = 'x'",
+        "UPDATE platform_domains SET apex_nameservers = '5'",
+        "UPDATE platform_domains SET domain = 'a..b'",
+    ],
+)
+def test_the_doctor_reports_a_row_that_its_questions_to_name_servers_can_not_read(
+    change: str, tmp_path: Path
+) -> None:
+    registry = small_registry(tmp_path)
+    registry.write(lambda tx: tx.connection.exec_driver_sql(change))
+    told = json.loads(run(registry.url, "doctor", "--json").stdout)
+    assert ("rows_are_readable", "notices") in {
+        (each["invariant"], each["object_id"]) for each in told["violations"]
+    }
+    registry.write(lambda tx: tx.connection.exec_driver_sql("DROP TABLE mails"))
+    done = run(registry.url, "doctor")
+    assert (done.returncode, "lacks the tables mails" in done.stderr) == (3, True)
 
 
 def test_the_doctor_asks_the_built_in_name_server(tmp_path: Path) -> None:
@@ -194,6 +219,77 @@ def test_a_file_that_is_not_a_database_exits_with_3_and_one_line(tmp_path: Path)
     empty = run(f"sqlite:///{tmp_path}/empty.db", "user", "list")
     assert empty.returncode == 3
     assert "never initialised" in empty.stderr
+
+
+TOO_LONG = "x" * 300
+"""The name of a file that the system refuses to look for, as in a folder of another user."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["backup", TOO_LONG],
+        ["restore", TOO_LONG],
+        [
+            "zone",
+            "config",
+            "example.test",
+            "--server",
+            "knot",
+            *("--listen", "192.0.2.1", "--output", TOO_LONG),
+        ],
+        ["copy", "--from", f"sqlite:///{TOO_LONG}", "--to", f"sqlite:///{TOO_LONG}.db"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.sqlite_only
+def test_a_path_that_can_not_be_used_exits_with_3_and_one_line(words: list[str], tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    for url in (registry.url, f"sqlite:///{tmp_path}/{TOO_LONG}"):
+        done = run(url, *words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+        assert "File name too long" in done.stderr
+
+
+@pytest.mark.sqlite_only
+def test_the_cause_of_an_unusable_database_is_shown(tmp_path: Path) -> None:
+    done = run(f"sqlite:///{tmp_path}", "user", "list")
+    assert done.returncode == 3
+    assert done.stderr.endswith("The cause: unable to open database file.\n")
+
+
+def start(url: str, *words: str, encoding: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process of its own, with an encoding of its stdin and stdout."""
+    return subprocess.run(
+        [sys.executable, "-m", "sublet.cli.main", *words],
+        env={"SUBLET_DATABASE_URL": url, "PYTHONIOENCODING": encoding},
+        stderr=subprocess.PIPE,
+        check=False,
+        **streams,
+    )
+
+
+@pytest.mark.sqlite_only
+def test_what_a_terminal_can_not_show_is_escaped(tmp_path: Path) -> None:
+    registry = small_registry(tmp_path)
+    registry.write(lambda tx: update_user(tx, 1, name="\u0141ucja"))
+    done = start(registry.url, "user", "list", encoding="latin-1", stdout=subprocess.PIPE)
+    assert (done.returncode, rb"\u0141ucja" in done.stdout) == (0, True), done
+
+
+@pytest.mark.sqlite_only
+def test_bytes_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    words = ("ticket", "open", "alpha.example.test", "--subject", "s")
+    done = start(small_registry(tmp_path).url, *words, encoding="utf-8", input=b"\xff")
+    assert (done.returncode, done.stderr[:16]) == (1, b"sublet: message:"), done
+
+
+@pytest.mark.sqlite_only
+def test_an_output_that_can_not_be_written_is_reported(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = start(small_registry(tmp_path).url, "user", "list", encoding="utf-8", stdout=full)
+    told = b"sublet: The command is done, but its output can't be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (3, told)
 
 
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`sublet copy` between real databases: all of a registry or nothing, checked, and again."""
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -18,24 +17,22 @@ import psycopg
 import pytest
 from grown_registry import grow
 from psycopg import sql
-from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
-from sqlalchemy.engine import make_url
+from sqlalchemy import MetaData, inspect, select, text
 from sqlalchemy.exc import DBAPIError
-from typer.testing import CliRunner
 
 from sublet.audit import Actor
-from sublet.cli.main import app
-from sublet.db import Tx, open_database, sqlite_engine
+from sublet.db import Tx, open_database
 from sublet.migrations import upgrade
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.primaries.publisher_transactions import begin_publication
 from sublet.registry import copy_store
 from sublet.registry.copy_store import NOT_COPIED, TableDigest, copy_tables, list_copied
 from sublet.schema import APPEND_ONLY, metadata
-from sublet.schema_revision import needed_revision
+from sublet.schema_revision import needed_revision, open_engine
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
+from support.commands import answer, run
 from support.postgresql import fresh_database
 from support.repetitions import share
 from support.running_service import running_service
@@ -82,20 +79,12 @@ def source(grown: Path, tmp_path: Path) -> str:
 
 
 def copy(source: str, target: str, *words: str, expect: int = 0) -> Any:
-    done = CliRunner().invoke(app, ["copy", "--from", source, "--to", target, *words, "--json"])
-    assert done.exit_code == expect, (done.output, done.exception)
-    return json.loads(done.stdout)
-
-
-def engine_of(url: str) -> Engine:
-    if url.startswith("sqlite:"):
-        return sqlite_engine(url)
-    return create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    return answer(source, "copy", "--from", source, "--to", target, *words, expect=expect)
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Any]:
-    engine = engine_of(url)
+    engine = open_engine(url)
     with engine.begin() as connection:
         yield connection
     engine.dispose()
@@ -190,10 +179,7 @@ def test_a_killed_copy_leaves_the_target_unchanged(
 def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str, tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/other.db"
     upgrade(other)
-    done = CliRunner().invoke(
-        app, ["user", "add", "a@example.org", "--name", "A"], env={"SUBLET_DATABASE_URL": other}
-    )
-    assert done.exit_code == 0, done.output
+    run(other, "user", "add", "a@example.org", "--name", "A")
     before = dump(other)
     told = copy(source, other, expect=1)["message"]
     assert "another registry" in told
@@ -272,9 +258,7 @@ def test_a_backup_of_a_served_registry_is_copied_and_served(
         assert copy(backup, database_url)["violations"] == []
         assert copy(backup, database_url)["already"]
         restored = f"sqlite:///{tmp_path}/restored.db"
-        words = ["restore", str(file), "--json"]
-        done = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": restored})
-        assert done.exit_code == 0, done.output
+        run(restored, "restore", file)
         with connected(restored) as connection:
             assert connection.execute(text("SELECT count(*) FROM processes")).scalar_one() == 0
     with running_service(database_url, free_quota=1000) as service:
@@ -337,9 +321,4 @@ def test_ids_of_deleted_rows_are_not_reused_after_a_copy(source: str, database_u
         connection.execute("UPDATE sqlite_sequence SET seq = 5000 WHERE name = 'users'")
         connection.commit()
     copy(source, database_url)
-    done = CliRunner().invoke(
-        app,
-        ["user", "add", "new@example.org", "--name", "New", "--json"],
-        env={"SUBLET_DATABASE_URL": database_url},
-    )
-    assert json.loads(done.stdout)["id"] == 5001
+    assert answer(database_url, "user", "add", "new@example.org", "--name", "New")["id"] == 5001

@@ -143,7 +143,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("words", "exit_code", "told"), NUMBERS, ids=lambda each: str(each)[:40])
-def test_a_negative_number_is_an_argument(
+def test_negative_and_huge_numbers_are_arguments(
     words: list[str], exit_code: int, told: str, tmp_path: Path
 ) -> None:
     registry = small_registry(tmp_path)

@@ -1,12 +1,12 @@
 """The lists of users, organizations and payments: filters, order and limit."""
 
 import json
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
+from support.commands import answer
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 ZOE = "zoë@xn--bcher-kva.example"
@@ -15,23 +15,26 @@ ZOE = "zoë@xn--bcher-kva.example"
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
     registry = small_registry(tmp_path_factory.mktemp("lists"))
-    run(registry, "user", "add", "under_score@example.org", "--name", "Ünder", "--organization", "100% Works")
+    answer(
+        registry.url,
+        "user",
+        "add",
+        "under_score@example.org",
+        "--name",
+        "Ünder",
+        "--organization",
+        "100% Works",
+    )
     for number, user in enumerate((ANNA, BOB, ANNA)):
-        run(
-            registry, "payment", "record", user, "--reference", f"INV-{number}",
+        answer(
+            registry.url, "payment", "record", user, "--reference", f"INV-{number}",
             "--credits", "5", "--amount", "1.50", "--currency", "EUR",
         )  # fmt: skip
-    run(registry, "credits", "grant", ANNA, "--credits", "1", "--reason", "no payment")
-    run(registry, "user", "add", "gone@example.org", "--name", "Gone")
-    run(registry, "user", "delete", "gone@example.org", "--yes")
-    run(registry, "user", "add", "zoë@bücher.example", "--name", "Zoe")
+    answer(registry.url, "credits", "grant", ANNA, "--credits", "1", "--reason", "no payment")
+    answer(registry.url, "user", "add", "gone@example.org", "--name", "Gone")
+    answer(registry.url, "user", "delete", "gone@example.org", "--yes")
+    answer(registry.url, "user", "add", "zoë@bücher.example", "--name", "Zoe")
     return registry
-
-
-def run(registry: Registry, *words: str) -> Any:
-    done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": registry.url})
-    assert done.exit_code == 0, (words, done.output, done.exception)
-    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -52,33 +55,33 @@ def run(registry: Registry, *words: str) -> Any:
     ],
 )
 def test_user_list_searches_and_limits(registry: Registry, words: tuple[str, ...], emails: list[str]) -> None:
-    assert [each["email"] for each in run(registry, "user", "list", *words)] == emails
+    assert [each["email"] for each in answer(registry.url, "user", "list", *words)] == emails
 
 
 def test_organization_list_searches_and_limits(registry: Registry) -> None:
-    every = run(registry, "organization", "list")
+    every = answer(registry.url, "organization", "list")
     assert [each["id"] for each in every] == sorted((each["id"] for each in every), reverse=True)
-    assert run(registry, "organization", "list", "--limit", "1") == every[:1]
-    (found,) = run(registry, "organization", "list", "--containing", "100%")
+    assert answer(registry.url, "organization", "list", "--limit", "1") == every[:1]
+    (found,) = answer(registry.url, "organization", "list", "--containing", "100%")
     assert (found["name"], found["members"]) == ("100% Works", 1)
 
 
 def test_payment_list_has_only_payments(registry: Registry) -> None:
-    payments = run(registry, "payment", "list")
+    payments = answer(registry.url, "payment", "list")
     assert [(each["reference"], each["email"]) for each in payments] == [
         ("payment:INV-2", ANNA),
         ("payment:INV-1", BOB),
         ("payment:INV-0", ANNA),
     ]
     assert (payments[0]["credits"], payments[0]["amount"], payments[0]["currency"]) == (5, "1.50", "EUR")
-    assert run(registry, "payment", "list", "--user", BOB) == payments[1:2]
-    assert run(registry, "payment", "list", "--limit", "1") == payments[:1]
+    assert answer(registry.url, "payment", "list", "--user", BOB) == payments[1:2]
+    assert answer(registry.url, "payment", "list", "--limit", "1") == payments[:1]
 
 
 def test_label_matches_takes_the_pattern_as_an_argument(registry: Registry) -> None:
-    found = run(registry, "label", "matches", "*alph*")
+    found = answer(registry.url, "label", "matches", "*alph*")
     assert [each["fqdn"] for each in found] == ["alpha.example.test"]
-    assert run(registry, "label", "matches") == []
+    assert answer(registry.url, "label", "matches") == []
     environment = {"SUBLET_DATABASE_URL": registry.url}
     old = CliRunner().invoke(app, ["label", "matches", "--pattern", "*alph*", "--json"], env=environment)
     assert (old.exit_code, json.loads(old.stdout)) == (0, found)

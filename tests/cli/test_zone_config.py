@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from sublet.cli.main import app
 from sublet.primaries.server_config import key_name
+from support.commands import answer, run
 from support.running_service import registry_address
 
 LISTEN = ("--listen", "192.0.2.53")
@@ -28,15 +27,9 @@ def database(tmp_path: Path) -> str:
     return address
 
 
-def run(address: str, *words: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, words, env={"SUBLET_DATABASE_URL": address})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result.output
-
-
 def made(address: str, *words: str) -> dict[str, Any]:
     """Return the files of each machine by their last names."""
-    value = json.loads(run(address, "zone", "config", "zone.example", *words, "--json"))
+    value = answer(address, "zone", "config", "zone.example", *words)
     return {
         machine["name"]: {Path(each["path"]).name: each for each in machine["files"]}
         for machine in value["machines"]
@@ -91,7 +84,7 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
         "sublet-zone-example.key": 0o600,
         "primary.toml": 0o644,
     }
-    assert "exists already" in run(database, *words, code=1)
+    assert "exists already" in run(database, *words, expect=1)
     assert (folder / "sublet" / "sublet-zone-example.key").read_text().strip() == secret
 
 
@@ -111,7 +104,7 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
     ],
 )
 def test_invalid_options_are_refused(database: str, words: tuple[str, ...], sentence: str) -> None:
-    printed = run(database, "zone", "config", "zone.example", "--server", "knot", *words, code=1)
+    printed = run(database, "zone", "config", "zone.example", "--server", "knot", *words, expect=1)
     assert sentence in printed
 
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
-from sublet.cli.zone_export import as_line
+from sublet.cli.zone import as_line
 from sublet.db import Tx
 from sublet.dns.answer import answer
 from sublet.dns.names import is_at_or_below

@@ -1,26 +1,23 @@
 """On both databases the migrations create the schema of the code, and append-only tables can't be changed."""
 
+import asyncio
+from pathlib import Path
+
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 import sublet.cli.main  # noqa: F401 - declares every table
-from sublet.db import sqlite_engine
-from sublet.db.connect import postgresql_engine
+from sublet.db import open_database
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.schema import metadata
-from sublet.schema_revision import needed_revision, refuse_unusable_database
+from sublet.schema_revision import find_revision, needed_revision, open_engine, refuse_unusable_database
+from support.postgresql import fresh_database
 from support.registry import Registry
-
-
-def _engine(url: str) -> Engine:
-    if url.startswith("sqlite:///"):
-        return sqlite_engine(url)
-    return postgresql_engine(url, poolclass=NullPool)
 
 
 def test_init_twice_changes_nothing_and_creates_the_schema_of_the_code(database_url: str) -> None:
@@ -29,13 +26,50 @@ def test_init_twice_changes_nothing_and_creates_the_schema_of_the_code(database_
     assert upgrade(database_url) == (None, needed_revision())
     assert upgrade(database_url) == (needed_revision(), needed_revision())
     refuse_unusable_database(database_url)
-    engine = _engine(database_url)
+    engine = open_engine(database_url)
     with engine.connect() as connection:
         kinds = connection.execute(text("SELECT kind FROM ledger_accounts ORDER BY kind")).scalars().all()
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
     engine.dispose()
     assert kinds == ["adjustments", "grants", "revenue", "sales"]
+
+
+def test_a_database_without_unicode_is_refused(postgresql_server: str) -> None:
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    url = f"{postgresql_server.rpartition('/')[0]}/latin"
+    try:
+        with pytest.raises(Unavailable, match="encoding LATIN1"):
+            upgrade(url)
+    finally:
+        with psycopg.connect(postgresql_server, autocommit=True) as connection:
+            connection.execute("DROP DATABASE latin")
+
+
+def test_a_role_without_privileges_is_a_refusal_with_the_cause(postgresql_server: str) -> None:
+    with fresh_database(postgresql_server) as url:
+        upgrade(url)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE ROLE poor LOGIN")
+        try:
+            database = open_database(url.replace("sublet@", "poor@"), may_lose_writes=True)
+            with pytest.raises(Unavailable) as refused:
+                asyncio.run(database.read(find_revision))
+            asyncio.run(database.close())
+        finally:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("DROP ROLE poor")
+    assert refused.value.__notes__ == ["The cause: permission denied for table alembic_version."]
+
+
+@pytest.mark.sqlite_only
+def test_the_path_of_an_address_is_the_name_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a%20b?mode=ro#c.db"
+    upgrade(f"sqlite:///{path}")
+    refuse_unusable_database(f"sqlite:///{path}")
+    assert {each for each in tmp_path.iterdir() if each.suffix == ".db"} == {path}
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("change", ["UPDATE {} SET id = id + 1", "DELETE FROM {}"])

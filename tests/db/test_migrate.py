@@ -4,22 +4,19 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, insert, text
-from sqlalchemy.engine import make_url
-from typer.testing import CliRunner
+from sqlalchemy import insert, text
 
-from sublet.cli.main import app
-from sublet.db import Tx, open_database, sqlite_engine, utc_now
+from sublet.db import Tx, open_database, utc_now
 from sublet.errors import Unavailable
 from sublet.migrations import take_advisory_lock, upgrade
 from sublet.processes.processes import list_running
 from sublet.processes.store import processes
 from sublet.schema_revision import needed_revision, open_engine
 from sublet.service.announced import announced
+from support.commands import answer
 from support.next_version import REVISION, newer_version
 from support.postgresql import fresh_database
 from support.serve_process import serve_process, wait_until
@@ -36,21 +33,10 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
         yield url
 
 
-def run(url: str, *words: str, expect: int = 0) -> Any:
-    """Run a command of this version's with --json and return its value."""
-    done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
-    assert done.exit_code == expect, (words, done.output, done.exception)
-    return json.loads(done.stdout)
-
-
 def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
     """Register a running process."""
     now = utc_now()
-    engine = (
-        sqlite_engine(url)
-        if url.startswith("sqlite:")
-        else create_engine(make_url(url).set(drivername="postgresql+psycopg"))
-    )
+    engine = open_engine(url)
     seen = now.replace(year=now.year - 1) if seconds_ago else now
     values = {
         "id": f"p-{revision}-{seconds_ago}",
@@ -110,10 +96,10 @@ def test_a_migration_incompatible_with_running_code_is_refused(database_url: str
     refused = newer.run(database_url, "migrate", expect=1)
     assert f"worker on host-b (process 4711, sublet 0.0.9, schema {own})" in refused["message"]
     assert newer.run(database_url, "init", expect=1)["message"] == refused["message"]
-    assert run(database_url, "migrate", "--check")["pending"] == []  # nothing was changed
+    assert answer(database_url, "migrate", "--check")["pending"] == []  # nothing was changed
     assert newer.run(database_url, "migrate", "--force")["after"] == REVISION
     for words in (("user", "list"), ("serve",), ("init",), ("migrate",), ("migrate", "--check")):
-        refused = run(database_url, *words, expect=3)
+        refused = answer(database_url, *words, expect=3)
         assert f"has the schema {REVISION}" in refused["message"], words
         assert "Use that version" in refused["message"], words
     assert newer.run(database_url, "doctor")["healthy"]
@@ -153,14 +139,14 @@ def test_a_process_that_starts_during_an_upgrade_waits_and_is_refused(postgresql
 
 @pytest.mark.whole_on_postgresql
 def test_an_older_schema_is_refused_until_it_is_migrated(database_url: str, tmp_path: Path) -> None:
-    assert "sublet init" in run(database_url, "migrate", expect=3)["message"]
+    assert "sublet init" in answer(database_url, "migrate", expect=3)["message"]
     upgrade(database_url)
     newer = newer_version(goes_on=True)
     for words in (("user", "list"), ("serve",)):
         assert "sublet migrate" in newer.run(database_url, *words, expect=3)["message"]
     newer.run(database_url, "migrate")
     assert newer.run(database_url, "user", "list") == []
-    assert run(database_url, "user", "list") == []
+    assert answer(database_url, "user", "list") == []
 
 
 def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) -> None:
@@ -174,7 +160,7 @@ def test_an_sqlite_registry_is_migrated_only_while_not_served(tmp_path: Path) ->
         assert newer.run(url, "migrate")["after"] == REVISION
         serving.start()
         assert newer.run(url, "init")["before"] == REVISION  # nothing to do: not refused
-        told = run(url, "backup", str(tmp_path / "backup.db"))
+        told = answer(url, "backup", tmp_path / "backup.db")
         assert (told["schema"], told["violations"]) == (REVISION, [])
         assert serving.stop() == 0
 

@@ -3,26 +3,27 @@
 A registry of a development version is refused.
 """
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from alembic import command
-from sqlalchemy import Engine, insert, inspect, select, text
-from sqlalchemy.pool import NullPool
-from typer.testing import CliRunner
+from sqlalchemy import insert, inspect, select, text
 
 from sublet.accounts.tokens.issue import issue_token
-from sublet.cli.main import app
-from sublet.db import Tx, sqlite_engine
-from sublet.db.connect import postgresql_engine
+from sublet.db import Tx
 from sublet.dns.types import GlueEntry
 from sublet.migrations import migrations_config, upgrade
 from sublet.registry.copy_store import NOT_COPIED
 from sublet.schema import metadata
-from sublet.schema_revision import LAST_COMMIT_WITH_OLDER_MIGRATIONS, known_revisions, needed_revision
+from sublet.schema_revision import (
+    LAST_COMMIT_WITH_OLDER_MIGRATIONS,
+    known_revisions,
+    needed_revision,
+    open_engine,
+)
 from sublet.subdomains.delete import delete
+from support.commands import answer
 from support.next_version import COLOURED, REVISION, newer_version
 from support.registry import OPERATOR, Prepared, open_registry, prepare
 
@@ -80,7 +81,7 @@ def _all_rows(tx: Tx) -> Rows:
 
 def _old_schema(url: str, rows: Rows, revision: str) -> None:
     """Create a database of a schema of this or an older version with these rows, without newer columns."""
-    engine = _engine(url)
+    engine = open_engine(url)
     with engine.execution_options(sublet_begin="BEGIN IMMEDIATE").begin() as connection:
         config = migrations_config()
         config.attributes["connection"] = connection
@@ -102,12 +103,6 @@ def _old_schema(url: str, rows: Rows, revision: str) -> None:
     engine.dispose()
 
 
-def _engine(url: str) -> Engine:
-    if url.startswith("sqlite:///"):
-        return sqlite_engine(url)
-    return postgresql_engine(url, poolclass=NullPool)
-
-
 @pytest.mark.parametrize("verb", ["init", "migrate"])
 def test_an_upgrade_names_users_whose_address_is_another_spelling(verb: str, database_url: str) -> None:
     """Development versions stored addresses as users wrote them, and the upgrade left spellings of another
@@ -115,9 +110,8 @@ def test_an_upgrade_names_users_whose_address_is_another_spelling(verb: str, dat
     """
     ann = prepare(database_url).users["ann"]
     _run(database_url, "UPDATE users SET email = 'ann@example.org.' WHERE id = :id", id=ann)
-    done = CliRunner().invoke(app, [verb, "--json"], env={"SUBLET_DATABASE_URL": database_url})
-    assert done.exit_code == 0, done.output
-    assert [each["object_id"] for each in json.loads(done.stdout)["other_spellings"]] == [ann]
+    found = answer(database_url, verb)["other_spellings"]
+    assert [each["object_id"] for each in found] == [ann]
 
 
 def test_a_registry_of_a_development_version_is_refused(database_url: str, tmp_path: Path) -> None:
@@ -143,16 +137,14 @@ def test_a_registry_of_a_development_version_is_refused(database_url: str, tmp_p
 
 
 def _run(url: str, statement: str, **values: object) -> None:
-    engine = _engine(url)
+    engine = open_engine(url)
     with engine.begin() as connection:
         connection.execute(text(statement), values)
     engine.dispose()
 
 
 def _assert_refused(url: str, revision: str, *words: str) -> None:
-    done = CliRunner().invoke(app, [*words, "--json"], env={"SUBLET_DATABASE_URL": url})
-    assert done.exit_code == 3, (words, done.output, done.exception)
-    message = json.loads(done.stdout)["message"]
+    message = answer(url, *words, expect=3)["message"]
     assert f"has the schema {revision}, " in message
     assert "A development version older than this one made the schema" in message
     assert f"`sublet migrate` of the commit {LAST_COMMIT_WITH_OLDER_MIGRATIONS} first" in message

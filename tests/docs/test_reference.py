@@ -1,13 +1,20 @@
-"""The tables that `make reference` writes are up to date."""
+"""What `make reference` and `make reports` write is up to date."""
 
 import pytest
 from reference_tables import DOCS, PAGES, checks_of
+
+from long.reports import render_page
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_generated_tables_match_the_code(name: str) -> None:
     page = (DOCS / name).read_text(encoding="utf-8")
     assert page == PAGES[name](page), "run `make reference`"
+
+
+def test_the_page_of_reports_is_rendered_from_the_saved_results() -> None:
+    page = (DOCS / "reports.md").read_text(encoding="utf-8")
+    assert page == render_page(DOCS / "reports.json"), "run `make reports`"
 
 
 def test_a_remark_stays_with_its_code() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -50,7 +51,7 @@ def writing_sqlite(url: str) -> Iterator[Connection]:
 
 @cache
 def _sqlite() -> Engine:
-    engine = sqlite_engine("sqlite://")
+    engine = sqlite_engine(Path("unused"))
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, _positional: Any, named: dict[str, Any]) -> sqlite3.Connection:

@@ -3,18 +3,18 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Option
 
 from sublet import audit
 from sublet.accounts.find import find_user
 from sublet.audit import AuditEvent, EventFilter
-from sublet.cli.options import INSTANT_FORMATS, Limit
+from sublet.cli.options import INSTANT_FORMATS, Limit, id_argument
 from sublet.cli.output import Answer, Column, as_json, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, command, new_app
 from sublet.db import Tx
 from sublet.dns.names import shown
 from sublet.errors import NotFound
-from sublet.ids import MAX_ID, parse_id, parse_ticket_number
+from sublet.ids import parse_id, parse_ticket_number
 from sublet.platform_domains.store import find_platform_domain_by_name
 from sublet.subdomains.naming import canonical_domain
 from sublet.subdomains.store import list_ids_of_name
@@ -71,10 +71,7 @@ def list_events(
 
 
 @command(app, "show")
-def show(
-    session: Session,
-    event_id: Annotated[int, Argument(metavar="ID", help="See `sublet audit list`.", min=1, max=MAX_ID)],
-) -> Answer:
+def show(session: Session, event_id: Annotated[int, id_argument("See `sublet audit list`.")]) -> Answer:
     """Show an event with the values before and after."""
     found = session.read(audit.find_event, event_id)
     if found is None:

@@ -13,7 +13,7 @@ from sublet.accounts.store import count_users
 from sublet.cli.output import Answer, as_instant, as_object, key_value_lines
 from sublet.cli.session import Session, command, new_app, refuse_missing
 from sublet.counted import counted
-from sublet.db import utc_now
+from sublet.db import sqlite_path, utc_now
 from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import REFUSED, Conflict, NotFound
@@ -30,7 +30,6 @@ from sublet.sqlite_file import (
     rename_durably,
     replace_database,
     serve_lock,
-    sqlite_path,
     temporary_file,
 )
 from sublet.subdomains.sweep.store import count_names
@@ -136,7 +135,8 @@ def restore(
 
     Refused while a process has the registry open.
     """
-    database = _database_path(session, "use pg_restore, or a base backup with archived WAL")
+    # A symbolic link to the database stays, and the old database is kept beside its own file.
+    database = _database_path(session, "use pg_restore, or a base backup with archived WAL").resolve()
     if not file.is_file():
         raise NotFound(f"There is no file {file}. Check the path.")
     replaced = database.exists()

@@ -9,7 +9,15 @@ from typer import Argument, Option
 
 from sublet.accounts.find import find_user
 from sublet.accounts.model import User as FoundUser
-from sublet.cli.options import INSTANT_FORMATS, Limit, OnlyDomain, OnlyUser, ReasonForUser, User
+from sublet.cli.options import (
+    INSTANT_FORMATS,
+    Limit,
+    OnlyDomain,
+    OnlyUser,
+    ReasonForUser,
+    User,
+    id_argument,
+)
 from sublet.cli.output import Answer, Column, as_object, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
@@ -75,9 +83,7 @@ def adjust(
 @audited_command(credits_app, "refund")
 def refund(
     session: Session,
-    entry_id: Annotated[
-        int, Argument(metavar="ID", help="The charge's id; see `sublet credits history`.", min=1, max=MAX_ID)
-    ],
+    entry_id: Annotated[int, id_argument("The charge's id; see `sublet credits history`.")],
     credit_count: Annotated[
         int | None, Option("--credits", metavar="N", help="The number of credits; default: the whole charge.")
     ] = None,
@@ -139,7 +145,7 @@ def list_packages(
 @audited_command(package_app, "retire")
 def retire_package_(
     session: Session,
-    package_id: Annotated[int, Argument(metavar="ID", help="See `sublet package list`.", min=1, max=MAX_ID)],
+    package_id: Annotated[int, id_argument("See `sublet package list`.")],
 ) -> Answer:
     """Stop offering a package."""
     package = session.write(retire_package, package_id)
@@ -153,7 +159,7 @@ def record(
     reference: Annotated[
         str, Option(metavar="REF", help="The payment's reference. Each reference can be recorded once.")
     ],
-    package: Annotated[int | None, Option(metavar="ID", help="The package's id.", min=1, max=MAX_ID)] = None,
+    package: Annotated[int | None, Option(metavar="ID", min=1, max=MAX_ID, help="The package's id.")] = None,
     credit_count: Annotated[
         int | None, Option("--credits", metavar="N", help="The number of credits.")
     ] = None,

@@ -1,17 +1,17 @@
 """`sublet doctor`: check every invariant of the registry."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, command, new_app
-from sublet.config import SettingsError
+from sublet.cli.session import Session, command, new_app, refuse_missing
+from sublet.config import Settings, SettingsError
 from sublet.counted import counted
-from sublet.db import Tx
-from sublet.doctor.checks import check_all, check_running
+from sublet.doctor.checks import UNREADABLE, check_all, check_running, unreadable_row
 from sublet.doctor.model import Notice, Violation
 from sublet.doctor.notices import list_notices
 from sublet.doctor.zones import ask_built_in_name_servers, check_answers
 from sublet.errors import REFUSED
+from sublet.schema_revision import refuse_unusable_database
 from sublet.service.dns_part import built_in_addresses
 
 app = new_app()
@@ -26,20 +26,18 @@ def doctor(session: Session) -> Answer:
 
     Changes nothing. Exits with 1 if an invariant is broken.
     """
-
-    def query(tx: Tx) -> tuple[list[Violation], list[Notice]]:
-        broken = [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
-        is_readable = all(each.invariant != "rows_are_readable" for each in broken)
-        return broken, list_notices(tx) if is_readable else []
-
-    violations, notices = session.read(query)
+    refuse_missing(session.settings.database_url)
+    refuse_unusable_database(session.settings.database_url)
+    violations = session.read(
+        lambda tx: [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
+    )
+    notices: list[Notice] = []
     try:
-        addresses = built_in_addresses(session.settings)
-    except SettingsError:
-        # The settings have port 0, so the operating system chooses a port that isn't known here.
-        addresses = ()
-    notices += session.use(lambda db: ask_built_in_name_servers(db, addresses))
-    notices += session.use(lambda db: check_answers(db, session.settings))
+        notices += session.read(list_notices)
+        notices += session.use(lambda db: ask_built_in_name_servers(db, _addresses(session.settings)))
+        notices += session.use(lambda db: check_answers(db, session.settings))
+    except UNREADABLE as error:
+        violations.append(unreadable_row("notices", error))
     value = {"healthy": not violations, "violations": violations, "notices": notices}
     lines = [f"{len(violations)} broken:" if violations else "No invariant is broken."]
     if notices:
@@ -49,6 +47,14 @@ def doctor(session: Session) -> Answer:
     )
     table = Table(("invariant or notice", "object", "what"), rows) if rows else None
     return Answer(value, tuple(lines), table, exit_code=REFUSED if violations else 0)
+
+
+def _addresses(settings: Settings) -> Sequence[tuple[str, int]]:
+    try:
+        return built_in_addresses(settings)
+    except SettingsError:
+        # The settings have port 0, so the operating system chooses a port that isn't known here.
+        return ()
 
 
 def _rows(found: Iterable[tuple[str, Violation | Notice]]) -> tuple[tuple[str, str, str], ...]:

@@ -5,12 +5,11 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from sublet.accounts.find import find_user
-from sublet.cli.options import Limit, OnlyUser
+from sublet.cli.options import Limit, OnlyUser, id_argument
 from sublet.cli.output import Answer, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Tx
 from sublet.errors import NotFound
-from sublet.ids import MAX_ID
 from sublet.mail import letter
 from sublet.mail.letter import html_of
 from sublet.mail.model import Mail
@@ -67,7 +66,7 @@ def preview(
 @audited_command(app, "retry")
 def retry(
     session: Session,
-    mail: Annotated[int, Argument(metavar="ID", help="The mail's id.", min=1, max=MAX_ID)],
+    mail: Annotated[int, id_argument("The mail's id.")],
 ) -> Answer:
     """Send a mail now, even if it was logged or given up."""
     found = session.write(retry_verb, mail)

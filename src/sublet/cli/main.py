@@ -1,12 +1,14 @@
 """The console script `sublet`. It imports only the module of the called command.
 
 Exit codes: 0 done; 1 refused, nothing was changed; 2 the command line or the settings are wrong; 3 the
-database can't be used (missing, not initialised, of another version, locked, damaged); 4 `serve` has ended
-because its SQLite files were changed.
+database or a file can't be used, or the output can't be written; 4 `serve` has ended because its SQLite files
+were changed.
 """
 
+import sys
 from functools import cache
 from importlib import metadata
+from io import TextIOWrapper
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any
@@ -111,6 +113,11 @@ def root(
 
 def main() -> None:
     """Run the command line, and exit."""
+    # What a terminal without UTF-8 can't show is escaped. Bytes of stdin that aren't UTF-8 become surrogates,
+    # which the verbs refuse.
+    for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=errors)
     app(prog_name="sublet")
 
 

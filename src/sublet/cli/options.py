@@ -1,7 +1,7 @@
 """Arguments and options that several commands share, and their parsers."""
 
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -9,6 +9,7 @@ from sublet.config import SettingsError, parse_listen
 from sublet.dns.names import InvalidName, parse_host_name, shown
 from sublet.dns.types import Secondary
 from sublet.errors import FieldError, ValidationFailed, validation_failed
+from sublet.ids import MAX_ID
 
 Domain = Annotated[str, Argument(metavar="DOMAIN", help="The platform domain's name or id.")]
 OnlyDomain = Annotated[
@@ -30,6 +31,11 @@ Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="The reas
 ReasonForUser = Annotated[
     str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit. The user sees it too.")
 ]
+
+
+def id_argument(meaning: str) -> Any:
+    """Return an argument with an id. The databases can't compare larger numbers."""
+    return Argument(metavar="ID", min=1, max=MAX_ID, help=meaning)
 
 
 def invalid_option(field: str, sentence: str) -> ValidationFailed:

@@ -110,14 +110,19 @@ def key_value_lines(**values: Any) -> tuple[str, ...]:
 
 
 def print_answer(answer: Answer, *, json_only: bool) -> None:
-    """Print an answer to stdout."""
+    """Print an answer to stdout.
+
+    Raises:
+        OSError: stdout can't be written.
+    """
     if json_only:
         print(as_json(answer.value() if callable(answer.value) else answer.value))
-        return
-    for line in answer.lines:
-        print(escape_controls(line))
-    if answer.table is not None:
-        _print_table(answer.table)
+    else:
+        for line in answer.lines:
+            print(escape_controls(line))
+        if answer.table is not None:
+            _print_table(answer.table)
+    print(end="", flush=True)
 
 
 def _print_table(table: Table) -> None:

@@ -1,6 +1,7 @@
 """Define and run commands: load the settings, open the database, print the answer or refusal."""
 
 import asyncio
+import errno
 import inspect
 import os
 import pwd
@@ -104,6 +105,8 @@ def new_app(about: str | None = None) -> typer.Typer:
 
 
 _NEGATIVE_NUMBER = re.compile(r"-[0-9]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Python's form of a byte that isn't UTF-8. Neither a database nor JSON can have it."""
 
 
 class _Command(TyperCommand):
@@ -113,6 +116,10 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. If it has a negative number, unknown options count as arguments."""
+        if any(_SURROGATE.search(each) for each in args):
+            raise typer.BadParameter(
+                "The command line is not valid UTF-8. Check the encoding of the terminal."
+            )
         ctx.ignore_unknown_options = any(_NEGATIVE_NUMBER.fullmatch(each) for each in args)
         arguments = [each.name for each in self.params if each.param_type_name == "argument"]
         options = {
@@ -239,8 +246,25 @@ def _run_guarded(
         print_refusal("settings_invalid", str(error), json_too=json_only)
         raise typer.Exit(USAGE) from None
     except Refusal as refusal:
-        print_refusal(refusal.code, refusal.message, refusal.errors, json_too=json_only)
+        # The notes of `unavailable_refusal` are for operators only.
+        message = " ".join((refusal.message, *getattr(refusal, "__notes__", ())))
+        print_refusal(refusal.code, message, refusal.errors, json_too=json_only)
         raise typer.Exit(_exit_code(refusal)) from None
-    print_answer(answer, json_only=json_only)
+    except OSError as error:
+        if error.filename is None:
+            raise  # of the network, or a bug
+        message = f"{error.filename}: {error.strerror}. Check the path and its permissions."
+        print_refusal(Unavailable.code, message, json_too=json_only)
+        raise typer.Exit(UNAVAILABLE) from None
+    try:
+        print_answer(answer, json_only=json_only)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader has read enough, such as `head`
+        message = f"The command is done, but its output can't be written: {error.strerror}."
+        print(f"sublet: {message}", file=sys.stderr)
+        # Python would report the rest of the output again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(UNAVAILABLE) from None
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)

@@ -11,18 +11,17 @@ from sublet.accounts.find import find_member, find_user
 from sublet.accounts.model import Token
 from sublet.accounts.tokens.issue import issue_token, revoke_token, show_token
 from sublet.cli.options import User as UserName
-from sublet.cli.options import invalid_option
+from sublet.cli.options import id_argument, invalid_option
 from sublet.cli.output import Answer, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
 from sublet.db import Tx
-from sublet.ids import MAX_ID
 from sublet.registry.revoke_leaked import revoke_leaked
 from sublet.restrictions import SCOPES
 
 app = new_app("Issue, show and revoke the users' tokens.")
 
-TokenId = Annotated[int, Argument(metavar="ID", help="See `sublet token list`.", min=1, max=MAX_ID)]
+TokenId = Annotated[int, id_argument("See `sublet token list`.")]
 
 
 @audited_command(app, "issue")

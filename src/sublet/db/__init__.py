@@ -6,16 +6,22 @@ Verbs and stores are synchronous functions with a `Tx`; only their callers in HT
 await. There are two engines: `sqlite.py`, the embedded default, and `postgresql.py`.
 """
 
-from pathlib import Path
-
 from sublet.db.file_watch import is_damage
-from sublet.db.keyed_locks import LockedKind, lock_text
 from sublet.db.marks import commit_marks
-from sublet.db.model import Clock, Database, Outdated, Tx, driver_message, ends_transaction, utc_now
+from sublet.db.model import (
+    Clock,
+    Database,
+    LockedKind,
+    Outdated,
+    Tx,
+    driver_message,
+    ends_transaction,
+    lock_text,
+    utc_now,
+)
 from sublet.db.replication import Replication, find_replication
-from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine
+from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine, sqlite_path
 from sublet.db.statements import Pages, Prepared, Query, insert_into, together
-from sublet.errors import Unavailable
 
 __all__ = (
     "BUSY_TIMEOUT_SECONDS",
@@ -38,6 +44,7 @@ __all__ = (
     "lock_text",
     "open_database",
     "sqlite_engine",
+    "sqlite_path",
     "together",
     "utc_now",
 )
@@ -61,14 +68,8 @@ def open_database(
         Unavailable: the database can't be opened, or PostgreSQL may lose acknowledged writes (`fsync`,
             `full_page_writes` or `synchronous_commit` is off).
     """
-    if url.startswith("sqlite:///"):
-        folder = Path(url.removeprefix("sqlite:///")).parent
-        if not folder.is_dir():
-            raise Unavailable(
-                f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}`, then "
-                "`sublet init`."
-            )
-        return SqliteDatabase(url, clock, is_serving=is_serving)
+    if (path := sqlite_path(url)) is not None:
+        return SqliteDatabase(path, clock, is_serving=is_serving)
     from sublet.db.postgresql import open_postgresql  # noqa: PLC0415 - importing psycopg takes a tenth of a command's start
 
     return open_postgresql(url, clock, may_lose_writes=may_lose_writes, statement_seconds=statement_seconds)

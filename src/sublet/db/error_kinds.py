@@ -21,12 +21,15 @@ class ErrorKind(Enum):
     LOST = "lost"
     """The connection was lost, or its server is read-only. A new connection may reach another server."""
     AWAY = "away"
-    """The database can't run the transaction now: a lock timeout, a statement timeout, a full disk."""
+    """The database can't run the transaction now: a lock timeout, a statement timeout, a full disk, a role
+    without the privilege.
+    """
     BUG = "bug"
     """A bug. A retry would fail in the same way."""
 
 
 DISK_FULL = "53100"
+INSUFFICIENT_PRIVILEGE = "42501"
 UNIQUE_VIOLATION = "23505"
 _CONTENTION = ("40001", "40P01", UNIQUE_VIOLATION)  # serialization_failure, deadlock_detected
 READ_ONLY = "25006"
@@ -59,6 +62,8 @@ def classify_error(error: Exception) -> ErrorKind:
     is_invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
     if is_invalidated or state in LOST_STATES or (state or "").startswith("08"):
         return ErrorKind.LOST
+    if state == INSUFFICIENT_PRIVILEGE:
+        return ErrorKind.AWAY
     if isinstance(error, OperationalError | psycopg.OperationalError):
         # Without a state the error comes from libpq, which couldn't reach the server.
         return ErrorKind.AWAY if state else ErrorKind.LOST

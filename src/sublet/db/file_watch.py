@@ -49,11 +49,11 @@ class FileWatch:
     overwritten file.
     """
 
-    def __init__(self, path: str, *, is_serving: bool) -> None:
+    def __init__(self, path: Path, *, is_serving: bool) -> None:
         self._is_serving = is_serving
         self._change: Problem | None = None
         self._damage: Problem | None = None
-        self._path = Path(path).absolute()
+        self._path = path
         self._lock = threading.Lock()
         self._keeper: sqlite3.Connection | None = None
         self._paths: tuple[Path, ...] = ()
@@ -83,7 +83,7 @@ class FileWatch:
             if self._keeper is None:
                 # SQLite puts the other files beside the target of a symbolic link.
                 target = self._path.resolve()
-                self._paths = (self._path, *(target.with_name(target.name + each) for each in (WAL, SHM)))
+                self._paths = (self._path, *(Path(f"{target}{each}") for each in (WAL, SHM)))
                 before = _identity(self._path)
                 keeper = sqlite3.connect(self._path, timeout=1, check_same_thread=False, isolation_level=None)
                 try:

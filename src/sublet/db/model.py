@@ -1,16 +1,18 @@
-"""The interface of a database (`read`, `write`, `fetch`, `changed`) and the transaction in which verbs and
-stores run.
+"""The interface of a database (`read`, `write`, `fetch`, `changed`), the transaction in which verbs and
+stores run, and what both databases share.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import structlog
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from sublet.errors import Unavailable
 
@@ -44,6 +46,24 @@ class Tx(msgspec.Struct, frozen=True):
         """Run a part of the transaction. An exception rolls back only that part."""
         with self.connection.begin_nested():
             yield
+
+
+class LockedKind(IntEnum):
+    """The kinds of texts, in the order in which a transaction locks them (docs/locks.md)."""
+
+    MAILBOX = 1
+    NETWORK = 2
+
+
+def lock_text(tx: Tx, kind: LockedKind, value: str) -> None:
+    """Wait until no other transaction holds this lock, and hold it until the transaction ends.
+
+    Take it before reading what the transaction counts or compares. On SQLite, writing transactions run one at
+    a time, so this does nothing. Texts with the same hash share a lock.
+    """
+    if tx.connection.dialect.name == "postgresql":
+        statement = text("SELECT pg_advisory_xact_lock(:kind, hashtext(:value))")
+        tx.connection.execute(statement, {"kind": int(kind), "value": value})
 
 
 class Outdated(Exception):  # noqa: N818 - no fault
@@ -138,25 +158,59 @@ class Database(Protocol):
 def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> BaseException:
     """Log an error of the database, and return the refusal of the request.
 
-    `is_unknown` is True if the outcome of a COMMIT is unknown.
+    `is_unknown` is True if the outcome of a COMMIT is unknown. A note of the refusal has the cause, which
+    only the operator's commands show.
     """
     if isinstance(error, Unavailable):
         return error
     log.error("database_unavailable", error=str(error))
+    message = "The registry can't reach or write its database right now. Try again shortly."
     if is_unknown:
-        return Unavailable(
+        message = (
             "The database connection was lost while this change was stored, so its outcome is unknown. "
-            "Check the result before you try again.",
-            retry_after_seconds=1,
+            "Check the result before you try again."
         )
-    return Unavailable(
-        "The registry can't reach or write its database right now. Try again shortly.", retry_after_seconds=1
-    )
+    refusal = Unavailable(message, retry_after_seconds=1)
+    refusal.add_note(f"The cause: {driver_message(error)}.")
+    return refusal
 
 
-def driver_message(error: DBAPIError) -> str:
+def driver_message(error: BaseException) -> str:
     """Return the driver's message in one line, for a part of a sentence. libpq's hints, which are indented
     lines, are left out.
     """
-    lines = [line.strip() for line in str(error.orig).splitlines() if not line.startswith("\t")]
+    lines = [line.strip() for line in str(getattr(error, "orig", error)).splitlines() if line[:1] != "\t"]
     return "; ".join(lines).rstrip(".")
+
+
+class CommitWaiters:
+    """The coroutines that wait for the next commit."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, timeout_seconds: float) -> bool:
+        """Wait until `wake` is called. Return False after the timeout."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout_seconds):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(future)
+        return True
+
+    def wake(self) -> None:
+        """Wake all waiting coroutines of the running event loop."""
+        for future in tuple(self._waiting):
+            if not future.done():
+                future.set_result(None)
+
+    def wake_from_thread(self) -> None:
+        """Wake all waiting coroutines, from a thread without an event loop."""
+        for loop in {future.get_loop() for future in tuple(self._waiting)}:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.wake)

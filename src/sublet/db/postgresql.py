@@ -19,9 +19,15 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from sublet.db.announcements import Announcements
-from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.commit_watch import CommitWatch, driver_connection
-from sublet.db.connect import WARNINGS, ConnectionSettings, LosesWrites, libpq_address, postgresql_engine
+from sublet.db.connect import (
+    WARNINGS,
+    ConnectionSettings,
+    LosesWrites,
+    QueryConnection,
+    libpq_address,
+    postgresql_engine,
+)
 from sublet.db.error_kinds import (
     DISK_FULL,
     READ_ONLY,
@@ -35,13 +41,13 @@ from sublet.db.model import (
     DISK_IS_FULL,
     IS_READ_ONLY,
     Clock,
+    CommitWaiters,
     Problem,
     Tx,
     driver_message,
     unavailable_refusal,
     utc_now,
 )
-from sublet.db.query_connection import QueryConnection
 from sublet.db.statements import Query, for_driver
 from sublet.errors import Unavailable
 

@@ -19,15 +19,23 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from sublet.db.commit_waiters import CommitWaiters
 from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
-from sublet.db.model import DISK_IS_FULL, IS_READ_ONLY, Clock, Problem, Tx, unavailable_refusal, utc_now
+from sublet.db.model import (
+    DISK_IS_FULL,
+    IS_READ_ONLY,
+    Clock,
+    CommitWaiters,
+    Problem,
+    Tx,
+    unavailable_refusal,
+    utc_now,
+)
 from sublet.db.statements import Query, for_driver
+from sublet.errors import Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,16 +71,33 @@ class _Job(msgspec.Struct):
     has_changed: bool = False
 
 
-def sqlite_engine(url: str, **options: Any) -> Engine:
+def sqlite_path(url: str) -> Path | None:
+    """Return the path in an SQLite address, or None if the address is of PostgreSQL.
+
+    It is the rest of the address as it is: characters such as `%` and `?` belong to the name of the file.
+    """
+    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+
+
+def sqlite_engine(path: Path, **options: Any) -> Engine:
     """Return an engine that sends BEGIN when SQLAlchemy begins a transaction.
 
     `options` are for `create_engine`.
 
     The driver itself would send BEGIN only before the first write. A connection with the execution option
     `begin_immediate` takes the write lock at once.
+
+    Raises:
+        Unavailable: the folder of the file does not exist.
     """
+    folder = path.parent
+    if not folder.is_dir():
+        raise Unavailable(
+            f"The folder {folder} of the database does not exist. Run `mkdir -p {folder}` first."
+        )
     engine = create_engine(
-        url,
+        # An absolute path, because SQLite gives some relative paths another meaning, such as `:memory:`.
+        URL.create("sqlite", database=str(path.absolute())),
         paramstyle="named",
         json_deserializer=msgspec.json.decode,
         json_serializer=lambda value: msgspec.json.encode(value).decode(),
@@ -106,10 +131,10 @@ class SqliteDatabase:
     loop.
     """
 
-    def __init__(self, url: str, clock: Clock = utc_now, *, is_serving: bool = False) -> None:
+    def __init__(self, path: Path, clock: Clock = utc_now, *, is_serving: bool = False) -> None:
         self._clock = clock
-        self._engine = sqlite_engine(url, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
-        self._path = str(make_url(url).database)
+        self._engine = sqlite_engine(path, poolclass=QueuePool, pool_size=READERS + 1, max_overflow=0)
+        self._path = path.absolute()
         self._files = FileWatch(self._path, is_serving=is_serving)
         self._connecting = lambda *_: self._files.open()
         for event_name in ("do_connect", "connect"):
@@ -182,7 +207,7 @@ class SqliteDatabase:
 
     def write_failure(self) -> str | None:
         try:
-            free = shutil.disk_usage(Path(self._path).resolve().parent).free
+            free = shutil.disk_usage(self._path.resolve().parent).free
         except OSError:  # the folder is missing, which is a problem of the files
             return self._write_failure
         return DISK_IS_FULL if free < FREE_BYTES_MIN else self._write_failure
@@ -213,7 +238,7 @@ class SqliteDatabase:
         self._files.close()
 
     def _run_quick_check(self) -> None:
-        address = f"file:{quote(str(Path(self._path).absolute()))}?mode=ro"
+        address = f"file:{quote(str(self._path))}?mode=ro"
         try:
             with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as self._checking:
                 faults = [row[0] for row in self._checking.execute(f"PRAGMA quick_check({FAULTS_MAX})")]

@@ -4,23 +4,31 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
+from dns.exception import DNSException
 
 from sublet import audit
 from sublet.db import Tx
 from sublet.doctor.accounts import check_accounts
 from sublet.doctor.audit import check_audit
-from sublet.doctor.belonging import check_belonging
 from sublet.doctor.credits import check_credits
 from sublet.doctor.health import check_health
 from sublet.doctor.model import Violation
 from sublet.doctor.name_history import check_milestones, check_name_history
 from sublet.doctor.names import check_names
-from sublet.doctor.rows import check_rows
+from sublet.doctor.rows import check_belonging, check_rows
 from sublet.doctor.running import check_mail, check_sweep, check_watch
 from sublet.doctor.zones import check_zones
 
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-"""The errors that a check raises when it reads a value of the wrong type."""
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    DNSException,
+    msgspec.MsgspecError,
+)
+"""The errors that a check raises when it reads a wrong value."""
 
 
 def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
@@ -68,7 +76,12 @@ def _run(tx: Tx, name: str, check: Callable[[Tx], Iterable[Violation]]) -> list[
     found: list[Violation] = []
     try:
         found.extend(check(tx))
-    except _UNREADABLE as error:
-        sentence = f"it ended at a row that it can't read ({type(error).__name__}: {error})"
-        found.append(Violation("rows_are_readable", "check", name, sentence))
+    except UNREADABLE as error:
+        found.append(unreadable_row(name, error))
     return found
+
+
+def unreadable_row(check: str, error: Exception) -> Violation:
+    """Return the violation of a row that a check can't read."""
+    sentence = f"it ended at a row that it can't read ({type(error).__name__}: {error})"
+    return Violation("rows_are_readable", "check", check, sentence)

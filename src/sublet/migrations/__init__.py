@@ -26,7 +26,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from sublet.db import Tx, driver_message, is_damage, utc_now
+from sublet.db import Tx, driver_message, is_damage, sqlite_path, utc_now
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.model import Process
 from sublet.processes.processes import list_running
@@ -41,7 +41,7 @@ from sublet.schema_revision import (
     schema_compatible_with,
     why_unusable,
 )
-from sublet.sqlite_file import create_private, serve_lock, sqlite_path
+from sublet.sqlite_file import create_private, serve_lock
 
 LOCK_TIMEOUT_SECONDS = 2
 """How long a statement of a migration waits for a table's lock. Requests for the table queue behind it."""
@@ -176,6 +176,8 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
     plan = plan_upgrade(Tx(connection, utc_now()))
     if not plan.migrations:
         return plan.before, plan.after
+    if plan.before is None:
+        _refuse_other_encoding(connection)
     if not force:
         plan.refuse_running()
     config = migrations_config()
@@ -186,6 +188,18 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
     if compatible:
         connection.execute(insert(schema_compatible_with), compatible)
     return plan.before, plan.after
+
+
+def _refuse_other_encoding(connection: Connection) -> None:
+    """Raise `Unavailable` if a database of PostgreSQL can't store every character."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise Unavailable(
+            f"The database has the encoding {encoding}, in which not every text can be stored. Create it "
+            "with ENCODING 'UTF8' TEMPLATE template0, then try again."
+        )
 
 
 def take_advisory_lock(connection: Connection) -> None:

@@ -23,11 +23,10 @@ from msgspec import Struct, field
 
 from sublet.config import Settings
 from sublet.counted import counted
-from sublet.db import Database
+from sublet.db import Database, sqlite_path
 from sublet.errors import RateLimited
 from sublet.limits import USER_CODES_PER_MINUTE
 from sublet.operations.rate_limit_store import WINDOW_SECONDS, Reservation, delete_ended, reserve
-from sublet.sqlite_file import sqlite_path
 
 WINDOWS_MAX = 100_000
 """The maximum number of windows in memory, about 40 MB. Beyond it the oldest window is dropped."""

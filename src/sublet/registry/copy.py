@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from sublet.counted import counted
-from sublet.db import Tx
+from sublet.db import Tx, sqlite_path
 from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import Conflict, Unavailable
@@ -14,7 +14,6 @@ from sublet.processes.processes import list_running
 from sublet.registry import copy_store
 from sublet.registry.copy_store import TableDigest
 from sublet.schema_revision import find_revision, needed_revision, why_unusable
-from sublet.sqlite_file import sqlite_path
 
 
 class CopyResult(Struct, frozen=True):

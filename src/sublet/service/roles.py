@@ -12,7 +12,7 @@ import structlog
 from msgspec import Struct
 
 from sublet.config import Settings, SettingsError
-from sublet.db import Clock, Database, SqliteDatabase, open_database, utc_now
+from sublet.db import Clock, Database, SqliteDatabase, open_database, sqlite_path, utc_now
 from sublet.errors import FilesChanged
 from sublet.http.app import StatusSources, build_status_app
 from sublet.http.serve import serve_http
@@ -24,7 +24,7 @@ from sublet.service.dns_part import built_in_addresses, name_server_running
 from sublet.service.event_loop import run_in_background
 from sublet.service.systemd import notify
 from sublet.service.worker_part import mail_transport, worker_running
-from sublet.sqlite_file import serve_lock, sqlite_path
+from sublet.sqlite_file import serve_lock
 from sublet.subdomains.sweep.runner import Monotonic, monotonic_seconds
 
 STATEMENT_SECONDS = 30

@@ -146,8 +146,8 @@ def _without_syncs() -> None:
         return run
 
     def open_sqlite(open_engine: Callable[..., Any]) -> Callable[..., Any]:
-        def run(url: str, **options: Any) -> Any:
-            engine = open_engine(url, **options)
+        def run(path: Path, **options: Any) -> Any:
+            engine = open_engine(path, **options)
             event.listen(
                 engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF")
             )
@@ -176,8 +176,8 @@ def _answering_early() -> None:
         time.sleep(0.2)
 
     def open_sqlite(open_engine: Callable[..., Any]) -> Callable[..., Any]:
-        def run(url: str, **options: Any) -> Any:
-            engine = open_engine(url, **options)
+        def run(path: Path, **options: Any) -> Any:
+            engine = open_engine(path, **options)
             event.listen(engine, "commit", answer)  # called before COMMIT is sent
             return engine
 

@@ -88,8 +88,8 @@ def _without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let SQLite store what a CHECK forbids."""
     sqlite_engine = db.sqlite.sqlite_engine
 
-    def unchecked(url: str, **options: Any) -> Engine:
-        engine = sqlite_engine(url, **options)
+    def unchecked(path: Path, **options: Any) -> Engine:
+        engine = sqlite_engine(path, **options)
 
         @event.listens_for(engine, "connect")
         def on_connect(connection: Any, _record: Any) -> None:

@@ -137,8 +137,8 @@ def _foreign(domain: str, label: str) -> Record:
 
 
 @cache
-def _kept_engine(url: str, **options: Any) -> Engine:
-    return _make_engine(url, **options)
+def _kept_engine(path: Path, **options: Any) -> Engine:
+    return _make_engine(path, **options)
 
 
 @cache
