@@ -28,6 +28,9 @@ from sublet.subdomains import store
 from sublet.subdomains.lifecycle import is_renewed_by_operator
 from sublet.subdomains.model import Subdomain
 
+DAY = timedelta(days=1)
+_DESCRIPTIONS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
+
 
 def registration_price(offer: Offer, listed: Label | None) -> int:
     """Return the list price of a registration in credits: the label's own price (not in the mode `free`), or
@@ -61,10 +64,6 @@ def list_price_of_renewal(tx: Tx, subdomain: Subdomain) -> int:
     Not checked: the renewal window and the name's state.
     """
     return 0 if is_renewed_by_operator(subdomain) else find_renewal_offer(tx, subdomain)[1]
-
-
-DAY = timedelta(days=1)
-_DESCRIPTIONS = {"register": "Registration", "renew": "Renewal", "restore": "Restore"}
 
 
 def check_payable(
