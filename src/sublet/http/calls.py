@@ -280,7 +280,7 @@ class Calls:
                 sent.headers |= limit_headers(limiter.release(counted, _rate_limit_key(TICKET, registrant)))
 
     async def _check_gate(self, operation: Operation, registrant: Registrant, sent: SentRequest) -> None:
-        """Raise unless the operation's gate lets the request pass. Tokens pass (`recent_sign_in.py`).
+        """Raise unless the operation's gate lets the request pass. Tokens pass (`accounts/sessions.py`).
 
         Raises, in this order:
             SessionInvalid: the session ended after the request was authenticated.
