@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -235,12 +237,65 @@ def test_a_request_without_a_key_is_not_retried_if_it_may_have_taken_effect() ->
     assert "authorization" not in sent[0].headers
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"", b"[]", b'{"error":1}', b"\xff"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"<html>", b"", b"[]", b'{"error":1}', b"\xff"),
+        b'{"error":"Bad","message":"x","errors":["y"]}',
+        b'{"error":"Bad","message":"x","details":[1]}',
+    ],
+)
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_an_answer_of_another_service_is_unexpected(status: int, content: bytes) -> None:
     error, _, _ = _run(ACCOUNT.me(), Reply(status, {}, content))
     assert isinstance(error, sublet_client.UnexpectedAnswer)
     assert "secret-token" not in str(error)
+
+
+def test_an_answer_without_its_entity_tag_is_unexpected() -> None:
+    call: Any = SUBDOMAINS.get_tagged("blog.example.net")
+    error, _, _ = _run(call, Reply(200, {}, b"{}"))
+    assert isinstance(error, sublet_client.UnexpectedAnswer)
+    assert "no ETag" in str(error)
+
+
+class _Drip(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """An answer that never ends, each byte in time."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            time.sleep(0.01)
+            yield b" "
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+def test_the_timeout_is_for_a_whole_answer() -> None:
+    drip = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=_Drip()))
+    http = httpx2.Client(transport=drip)
+    client = sublet_client.Client("localhost", deadline_seconds=0.1, http=http)
+    with client, pytest.raises(sublet_client.NotReached, match="too slow"):
+        client.account.me()
+
+    async def ask() -> None:
+        slow = httpx2.AsyncClient(transport=drip)
+        async with sublet_client.AsyncClient("localhost", deadline_seconds=0.1, http=slow) as other:
+            await other.account.me()
+
+    with pytest.raises(sublet_client.NotReached, match="too slow"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", [sublet_client.Client, sublet_client.AsyncClient])
+def test_an_unusable_proxy_of_the_environment_is_a_wrong_value(
+    kind: type[sublet_client.Client | sublet_client.AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "socksio", None)  # as if it weren't installed
+    with pytest.raises(ValueError, match="ALL_PROXY"):
+        kind("localhost")
 
 
 def test_names_are_percent_encoded_in_paths_and_members_are_left_out_or_null() -> None:
@@ -314,6 +369,12 @@ def test_a_malformed_token_is_refused_at_once_and_not_shown(
         "https:///api/v1",
         "https://ada:Secret@names.example.net",
         "https://ada:Secret\uff20names.example.net",
+        "https://names..example.net",
+        "https://xn--\xfc.example.net",
+        "https://names.example.net\n:443",
+        "https://names.example.net/api/v1?page=1",
+        "https://names.example.net#top",
+        "https://256.1.1.1",
     ],
 )
 def test_a_malformed_address_is_refused_at_once(url: str) -> None:

@@ -107,6 +107,17 @@ class Config:
         return f"{scheme}://{rest.partition('/')[0]}"
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    """The body of a refusal of this API, also of an older registry."""
+
+    error: str
+    message: str
+    request_id: str = ""
+    errors: tuple[dict[str, Any], ...] | None = None
+    details: dict[str, Any] | None = None
+    quote: dict[str, Any] | None = None
+
+
 Attempts = Generator[Send | Wait, Reply | Exception | None, T]
 
 
@@ -162,7 +173,9 @@ def attempts(
 
 def no_answer(config: Config, reason: Exception) -> NotReached:
     """Return the error for a request without an answer."""
-    why = str(reason) or type(reason).__name__
+    why = str(reason).rstrip(".") or type(reason).__name__
+    if "WRONG_VERSION_NUMBER" in why:  # of OpenSSL
+        why = "it speaks no TLS there, so perhaps http instead of https"
     return NotReached(
         f"{config.root} gave no answer: {why}. Check the address and the network, and try again."
     )
@@ -249,21 +262,20 @@ def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
     if 200 <= reply.status < 300:
         return None
     try:
-        members = msgspec.json.decode(reply.content, type=dict[str, Any])
-        code, message = str(members["error"]), str(members["message"])
-    except (msgspec.MsgspecError, KeyError):
+        refusal = msgspec.json.decode(reply.content, type=_Refusal)
+    except msgspec.MsgspecError:
+        advice = "Try again later" if reply.status in RETRIED else "Check the address"
         return UnexpectedAnswer(
-            f"{config.base_url} answered with the status {reply.status}, and not as this API does. Check "
-            "the address."
+            f"{config.base_url} answered with the status {reply.status}, and not as this API does. {advice}."
         )
-    return BY_CODE.get(code, ApiError)(
-        message=message,
-        code=code,
+    return BY_CODE.get(refusal.error, ApiError)(
+        message=refusal.message,
+        code=refusal.error,
         status=reply.status,
-        request_id=str(members.get("request_id", "")),
-        errors=members.get("errors") or [],
-        details=members.get("details") or {},
-        quote=members.get("quote"),
+        request_id=refusal.request_id,
+        errors=refusal.errors or (),
+        details=refusal.details,
+        quote=refusal.quote,
         retry_after_seconds=_retry_after(reply),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 from sublet_client._core import Call, Reply
 from sublet_client._secret import decode
 from sublet_client._transport import AsyncTransport, SyncTransport
+from sublet_client.exceptions import UnexpectedAnswer
 
 T = TypeVar("T")
 
@@ -68,8 +69,17 @@ def page(kind: type[T], name: str) -> Callable[[Reply], Page[T]]:
 
 def tagged(call: Call[T]) -> Call[Tagged[T]]:
     """Return a call whose result has the entity tag of the answer."""
-    read = call.read
-    return replace(call, read=lambda reply: Tagged(read(reply), reply.headers["etag"]))  # type: ignore[return-value,arg-type] # another T
+
+    def read(reply: Reply) -> Tagged[T]:
+        etag = reply.headers.get("etag")
+        if etag is None:
+            raise UnexpectedAnswer(
+                "The answer has no ETag, without which a change could overwrite another one. Perhaps a proxy "
+                "removes it."
+            )
+        return Tagged(call.read(reply), etag)
+
+    return replace(call, read=read)  # type: ignore[return-value,arg-type] # another T
 
 
 def pages(transport: SyncTransport, ask: Callable[[str | None], Call[Page[T]]]) -> Iterator[T]:

@@ -6,6 +6,8 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+import httpx2
+
 from sublet_client._core import Config
 from sublet_client._secret import Secret
 
@@ -71,9 +73,10 @@ def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         is_http = parts.scheme in ("https", "http") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        httpx2.URL(url).raw_host.decode().encode("idna")  # refuses hosts that no request can have
+    except (ValueError, httpx2.InvalidURL):
         return None
-    return parts if is_http else None
+    return parts if is_http and not parts.query and not parts.fragment else None
 
 
 def _checked_token(token: str | Secret | None) -> str | None:

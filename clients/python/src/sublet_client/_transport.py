@@ -9,6 +9,22 @@ import httpx2
 from sublet_client._core import Call, Config, Reply, Send, attempts, no_answer
 
 T = TypeVar("T")
+Http = TypeVar("Http", httpx2.Client, httpx2.AsyncClient)
+
+
+def http_of(kind: type[Http]) -> Http:
+    """Return an HTTP client with the proxy and the certificates of the environment.
+
+    Raises:
+        ValueError: they can't be used.
+    """
+    try:
+        return kind()
+    except (ImportError, OSError, ValueError) as error:
+        raise ValueError(
+            "The proxy or the certificates of the environment (HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, "
+            f"SSL_CERT_DIR) can't be used: {error}"
+        ) from error
 
 
 class _Transport:
@@ -19,10 +35,10 @@ class _Transport:
         self.base_url = config.base_url
         self._may_have_reached = False
 
-    def _reply(self, answer: httpx2.Response) -> Reply:
+    def _reply(self, answer: httpx2.Response, content: bytes) -> Reply:
         self._may_have_reached = True
         headers = {name.lower(): value for name, value in answer.headers.items()}
-        return Reply(answer.status_code, headers, answer.content)
+        return Reply(answer.status_code, headers, content)
 
     def _prevented(self, error: httpx2.HTTPError) -> Exception:
         """Return what prevented an answer, without what was sent: the error of a malformed request quotes its
@@ -69,18 +85,23 @@ class SyncTransport(_Transport):
         self._http.close()
 
     def _send(self, step: Send) -> Reply | Exception:
+        until = time.monotonic() + step.timeout_seconds
+        content = bytearray()
         try:
-            answer = self._http.request(
+            with self._http.stream(
                 step.method,
                 step.url,
                 params=dict(step.query),
                 headers=dict(step.headers),
                 content=step.content,
                 timeout=step.timeout_seconds,
-            )
+            ) as answer:
+                for part in answer.iter_bytes():
+                    content += part
+                    _refuse_late(until)
         except httpx2.HTTPError as error:
             return self._prevented(error)
-        return self._reply(answer)
+        return self._reply(answer, bytes(content))
 
 
 class AsyncTransport(_Transport):
@@ -110,15 +131,26 @@ class AsyncTransport(_Transport):
         await self._http.aclose()
 
     async def _send(self, step: Send) -> Reply | Exception:
+        until = time.monotonic() + step.timeout_seconds
+        content = bytearray()
         try:
-            answer = await self._http.request(
+            async with self._http.stream(
                 step.method,
                 step.url,
                 params=dict(step.query),
                 headers=dict(step.headers),
                 content=step.content,
                 timeout=step.timeout_seconds,
-            )
+            ) as answer:
+                async for part in answer.aiter_bytes():
+                    content += part
+                    _refuse_late(until)
         except httpx2.HTTPError as error:
             return self._prevented(error)
-        return self._reply(answer)
+        return self._reply(answer, bytes(content))
+
+
+def _refuse_late(until: float) -> None:
+    """Raise ReadTimeout after an instant: the timeout of the HTTP client is for each part of an answer."""
+    if time.monotonic() > until:
+        raise httpx2.ReadTimeout("the answer is too slow")

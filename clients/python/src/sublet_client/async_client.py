@@ -15,7 +15,7 @@ from sublet_client._errors import PaymentConfirmationRequired
 from sublet_client._quotes import AsyncQuote, confirmation_of, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
-from sublet_client._transport import AsyncTransport
+from sublet_client._transport import AsyncTransport, http_of
 from sublet_client._waiting import UNSETTLED, pauses
 from sublet_client.exceptions import NotInTime
 from sublet_client.models import Dnskey, Ds, DsRecord, Glue, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
@@ -32,7 +32,8 @@ class AsyncClient:
     HTTP client of yours, for a proxy or other certificates. Use it in an `async with` block, or call `close`.
 
     Raises:
-        ValueError: `base_url` or `token` can't be one. The message doesn't contain the token.
+        ValueError: `base_url` or `token` can't be one, or the proxy or the certificates of the environment
+            can't be used. The message doesn't contain the token.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class AsyncClient:
         http: httpx2.AsyncClient | None = None,
     ) -> None:
         config = config_of(base_url, token, deadline_seconds, timeout_seconds)
-        self._transport = AsyncTransport(config, httpx2.AsyncClient() if http is None else http)
+        self._transport = AsyncTransport(config, http_of(httpx2.AsyncClient) if http is None else http)
         self.account = _async.AsyncAccountMethods(self._transport)
         self.credits = _async.AsyncCreditsMethods(self._transport)
         self.platform_domains = _async.AsyncPlatformDomainsMethods(self._transport)

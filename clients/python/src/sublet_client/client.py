@@ -14,7 +14,7 @@ from sublet_client._errors import PaymentConfirmationRequired
 from sublet_client._quotes import Quote, confirmation_of, is_free
 from sublet_client._secret import Secret
 from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, config_of, from_environment
-from sublet_client._transport import SyncTransport
+from sublet_client._transport import SyncTransport, http_of
 from sublet_client._waiting import UNSETTLED, pauses
 from sublet_client.exceptions import NotInTime
 from sublet_client.models import Dnskey, Ds, DsRecord, Glue, GlueEntry, RegisterAnswer, RenewAnswer, Subdomain
@@ -31,7 +31,8 @@ class Client:
     HTTP client of yours, for a proxy or other certificates. Use it in a `with` block, or call `close`.
 
     Raises:
-        ValueError: `base_url` or `token` can't be one. The message doesn't contain the token.
+        ValueError: `base_url` or `token` can't be one, or the proxy or the certificates of the environment
+            can't be used. The message doesn't contain the token.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Client:
         http: httpx2.Client | None = None,
     ) -> None:
         config = config_of(base_url, token, deadline_seconds, timeout_seconds)
-        self._transport = SyncTransport(config, httpx2.Client() if http is None else http)
+        self._transport = SyncTransport(config, http_of(httpx2.Client) if http is None else http)
         self.account = _sync.AccountMethods(self._transport)
         self.credits = _sync.CreditsMethods(self._transport)
         self.platform_domains = _sync.PlatformDomainsMethods(self._transport)
