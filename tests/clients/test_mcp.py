@@ -12,6 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from sublet_client import AsyncClient
 from support.running_service import DS, Registrant, RunningService
 
 if TYPE_CHECKING:
@@ -241,6 +244,15 @@ WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("get_name", {"fqdn": "gone.example.test"}, "is in the trash. Restore it"),
 )
+
+
+def test_a_lost_wait_says_that_the_change_is_stored() -> None:
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - as above
+
+    from sublet_mcp.server import _published  # noqa: PLC0415
+
+    with pytest.raises(ToolError, match=r"The change of blog.example.test is stored.*gave no answer"):
+        asyncio.run(_published(AsyncClient("http://127.0.0.1:9", "sublet_x"), "blog.example.test"))
 
 
 def test_errors_say_what_to_do_and_name_parameters(service: RunningService) -> None:

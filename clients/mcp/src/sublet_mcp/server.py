@@ -12,6 +12,7 @@ from mcp.types import ToolAnnotations
 from pydantic import AfterValidator, Field
 
 from sublet_client import ApiError, AsyncClient, SubdomainNotFound, SubletError
+from sublet_client.models import Subdomain
 from sublet_client.spelling import (
     CREDITS_MAX,
     RECORD_TYPES,
@@ -221,7 +222,7 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
                 raise ToolError("Nothing to change. Give nameservers, ds_records or glue.")
             delegation = _delegation(fqdn, nameservers, ds_records, glue)
             await client.subdomains.update_nameservers(fqdn, **delegation)
-            return _plain(await client.subdomains.wait(fqdn))
+            return _plain(await _published(client, fqdn))
 
     @server.tool(annotations=SETS)
     async def set_record(
@@ -239,7 +240,7 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         """
         with _refusals():
             done = await client.records.set(fqdn, name, type, values, ttl=ttl)
-            await client.subdomains.wait(fqdn)
+            await _published(client, fqdn)
             return _plain(done)
 
     @server.tool(annotations=SETS)
@@ -254,7 +255,7 @@ def _add_changes(server: MCPServer[None], client: AsyncClient) -> None:
         """
         with _refusals():
             done = await client.records.remove(fqdn, name, type)
-            await client.subdomains.wait(fqdn)
+            await _published(client, fqdn)
             return _plain(done)
 
     @server.tool(annotations=SETS)
@@ -308,7 +309,7 @@ def _add_payments(server: MCPServer[None], client: AsyncClient) -> None:
             done = await client.subdomains.register(
                 fqdn, **delegation, registration_mode=registration_mode, **_payment(max_credits)
             )
-            return {**_plain(done), "subdomain": _plain(await client.subdomains.wait(fqdn))}
+            return {**_plain(done), "subdomain": _plain(await _published(client, fqdn))}
 
     @server.tool(annotations=ADDS)
     async def renew_name(fqdn: Fqdn, max_credits: MaxCredits = 0) -> Answer:
@@ -389,6 +390,19 @@ def _refusals() -> Generator[None, None, None]:
         raise ToolError(sentences_of(refusal)) from refusal
     except (SubletError, ValueError) as error:
         raise ToolError(str(error)) from error
+
+
+async def _published(client: AsyncClient, fqdn: str) -> Subdomain:
+    """Wait until the DNS has a change that is stored, and return the name.
+
+    Raises:
+        ToolError: that isn't known. The sentence says that the change is stored.
+    """
+    try:
+        return await client.subdomains.wait(fqdn)
+    except SubletError as error:
+        stored = f"The change of {fqdn} is stored, and perhaps not in the DNS yet. Look with get_name."
+        raise ToolError(f"{stored} {error}") from error
 
 
 def _payment(max_credits: int) -> dict[str, Any]:
