@@ -115,7 +115,7 @@ class TokenResource(SubletResource):
             organization_id=None if organization is None else int(organization),
             **_restrictions(planned),
         )
-        return _state(made.token) | _secret(made)
+        return self._issued(made)
 
     def find(self, current: State) -> State | None:
         """Return the token; None if it is revoked or has expired."""
@@ -135,8 +135,7 @@ class TokenResource(SubletResource):
             current["id"], name=planned["name"], scopes=planned["scopes"], **_restrictions(planned)
         )
         if planned["rotation"] != current["rotation"]:
-            made = self.client.tokens.rotate(current["id"])
-            return _state(made.token) | _secret(made)
+            return self._issued(self.client.tokens.rotate(current["id"]))
         return _state(found)
 
     def remove(self, current: State) -> None:
@@ -145,6 +144,12 @@ class TokenResource(SubletResource):
             self.client.tokens.revoke(current["id"])
         except TokenNotFound:
             return
+
+    def _issued(self, made: SecretAnswer) -> State:
+        """Return the state of a token with its new secret."""
+        if made.secret is None:  # its answer was lost, so nobody has the secret
+            made = self.client.tokens.rotate(made.token.id, overlap_seconds=0)
+        return _state(made.token) | {"secret": made.secret.reveal() if made.secret is not None else None}
 
     def identify(self, text: str) -> State:
         """Return the id."""
@@ -157,10 +162,6 @@ def _restrictions(planned: State) -> dict[str, Any]:
     if "expires_at" in given:
         given["expires_at"] = parse_instant(given["expires_at"])
     return given
-
-
-def _secret(made: SecretAnswer) -> State:
-    return {"secret": made.secret.reveal() if made.secret is not None else None}
 
 
 def _state(found: TokenDetail) -> State:

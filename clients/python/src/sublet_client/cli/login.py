@@ -12,7 +12,13 @@ from sublet_client import Client
 from sublet_client._errors import AuthorizationPending, SlowDown
 from sublet_client._settings import base_url_of
 from sublet_client.cli.advice import SIGNED_OUT
-from sublet_client.cli.profiles import delete_profile, find_profile, read_profiles, save_profile
+from sublet_client.cli.profiles import (
+    delete_profile,
+    find_profile,
+    prove_writable,
+    read_profiles,
+    save_profile,
+)
 from sublet_client.cli.session import Ctl, Stop, command
 from sublet_client.models import DeviceAnswer, MeAnswer
 
@@ -40,6 +46,7 @@ def login(
     if address is None:
         raise Stop("Give the address of the registry.", "subletctl login https://HOST", SIGNED_OUT)
     base_url = base_url_of(address)
+    prove_writable()
     token = _read_token() if from_stdin else _device_token(ctl, base_url, name, opens=not no_browser)
     with ctl.connect(base_url, token) as client:
         me = client.account.me()
@@ -147,6 +154,7 @@ def signup(ctl: Ctl, url: str, email: str, name: str, code: str | None) -> dict[
     The registry mails a code to EMAIL. Without a terminal run the same command again with --code.
     """
     base_url = base_url_of(url)
+    prove_writable()
     with ctl.connect(base_url) as client:
         if code is None:
             client.sign_up.start(email, name)

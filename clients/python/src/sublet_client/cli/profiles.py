@@ -6,8 +6,9 @@ Addresses are in `profiles.json` in the user's configuration folder. A token is 
 
 import json
 import os
+import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def read_profiles() -> Profiles:
         ValueError: the file isn't one of profiles.
     """
     try:
-        text = path_of_profiles().read_text(encoding="utf-8")
+        text = path_of_profiles().read_bytes()
     except FileNotFoundError:
         return {}
     try:
@@ -66,19 +67,26 @@ def find_profile(name: str, environment: Mapping[str, str] = os.environ) -> tupl
 def save_profile(name: str, url: str, token: str) -> str:
     """Store a profile, and return where its token is: `keyring`, or the path of the file."""
     in_keyring = _put_in_keyring(name, token)
-    with _changed() as profiles:
+    with changed() as profiles:
         profiles[name] = {"url": url} if in_keyring else {"url": url, "token": token}
     return "the keyring" if in_keyring else str(path_of_profiles())
 
 
-def is_stored(name: str, token: str) -> bool:
-    """True if a token is the stored one of a profile."""
-    return token in (read_profiles().get(name, {}).get("token"), _in_keyring(name))
+def prove_writable() -> None:
+    """Store the profiles as they are, before the registry replaces or issues a token that would be lost
+    otherwise.
+
+    Raises:
+        OSError: the file can't be written.
+        ValueError: as `read_profiles`.
+    """
+    with changed():
+        pass
 
 
 def delete_profile(name: str) -> bool:
     """Delete a profile with its token; False if there is none."""
-    with _changed() as profiles:
+    with changed() as profiles:
         was_there = profiles.pop(name, None) is not None
     if _in_keyring(name) is not None:
         _keyring().delete_password(SERVICE, name)
@@ -86,19 +94,38 @@ def delete_profile(name: str) -> bool:
 
 
 @contextmanager
-def _changed() -> Generator[Profiles, None, None]:
-    """Give the profiles, and replace the file with what became of them.
+def changed() -> Generator[Profiles, None, None]:
+    """Give the profiles, and replace the file with what became of them, one process after the other.
 
     The file is never readable by others.
     """
-    profiles = read_profiles()
-    yield profiles
     path = path_of_profiles()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(profiles, file, indent=2)
-    new.replace(path)
+    with _locked(path.parent):
+        profiles = read_profiles()
+        yield profiles
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        opened = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(opened, "w", encoding="utf-8") as file:
+            json.dump(profiles, file, indent=2)
+        new.replace(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None, None, None]:
+    """Hold the lock of a folder, where the system has such locks: not on Windows."""
+    if sys.platform == "win32":
+        yield
+    else:
+        import fcntl  # noqa: PLC0415 - Windows has none
+
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network file systems have none either
+                fcntl.flock(opened, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(opened)
 
 
 def _keyring() -> Any:

@@ -8,7 +8,8 @@ import click
 from msgspec.structs import asdict
 
 from sublet_client import Client
-from sublet_client.cli.profiles import find_profile, is_stored, save_profile
+from sublet_client._errors import TokenExpired, TokenInvalid, TokenRevoked
+from sublet_client.cli.profiles import find_profile, prove_writable, save_profile
 from sublet_client.cli.session import Ctl, Function, Stop, command, group, with_yes
 from sublet_client.models import SecretAnswer, TokenDetail
 
@@ -84,7 +85,7 @@ def show_token(ctl: Ctl, token: str) -> TokenDetail:
         return client.tokens.get(_find_id(client, token))
 
 
-@command(tokens, "create", uses=("create_token",), columns=SECRET)
+@command(tokens, "create", uses=("create_token", "rotate_token"), columns=SECRET)
 @click.argument("name")
 @click.option(
     "--organization", "organization_id", type=int, metavar="ID", help="For the names of this organization."
@@ -95,7 +96,10 @@ def create(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
     if not given["scopes"]:
         raise click.UsageError("Give at least one --scope, such as --scope subdomains:read.")
     with ctl.client() as client:
-        return _with_secret(client.tokens.create(name, **_restrictions(given)))
+        made = client.tokens.create(name, **_restrictions(given))
+        if made.secret is None:  # its answer was lost, so nobody has the secret
+            made = client.tokens.rotate(made.token.id, overlap_seconds=0)
+    return _with_secret(made)
 
 
 @command(tokens, "change", uses=("change_token", "list_tokens"), columns=DETAILS)
@@ -125,23 +129,24 @@ def rotate(ctl: Ctl, token: str, overlap_seconds: int) -> dict[str, Any]:
     that of the secret that was new, and the one before it ends at once. If it is the stored token of the
     profile, the new secret is stored.
     """
-    url, used = find_profile(ctl.profile)
+    url, used = ctl.account()
+    stored_url, stored = find_profile(ctl.profile, environment={})
     with ctl.client() as client:
         token_id = _find_id(client, token)
-        own = client.account.me().token
+        used_id = _own_id(client)
+        stored_id = _id_of_secret(ctl, url, stored) if stored is not None and stored_url == url else None
+        if token_id == stored_id:
+            prove_writable()
         until = datetime.now(UTC) + timedelta(seconds=overlap_seconds)
         done = client.tokens.rotate(token_id, overlap_seconds=overlap_seconds)
-    if done.secret is None:
-        sentence = "The answer with the new secret was lost."
-        raise Stop(sentence, f"subletctl tokens rotate {token_id}, before the former secret ends")
+    result, token_id = _with_secret(done), str(done.token.id)
     click.echo(f"The former secret is valid until {until:%Y-%m-%d %H:%M} UTC.", err=True)
-    if own is not None and own.id == done.token.id and url is not None and used is not None:
-        if is_stored(ctl.profile, used):
-            place = save_profile(ctl.profile, url, done.secret.reveal())
-            click.echo(f"The profile {ctl.profile} has the new secret now, in {place}.", err=True)
-        else:
-            click.echo("SUBLET_TOKEN has the former secret: set it to the new one.", err=True)
-    return _with_secret(done)
+    if token_id == stored_id:
+        place = save_profile(ctl.profile, url, result["secret"].reveal())
+        click.echo(f"The profile {ctl.profile} has the new secret now, in {place}.", err=True)
+    if token_id == used_id and used != stored:
+        click.echo("SUBLET_TOKEN has the former secret: set it to the new one.", err=True)
+    return result
 
 
 @command(tokens, "revoke", uses=("revoke_token", "list_tokens"), columns=DETAILS)
@@ -176,5 +181,27 @@ def _find_id(client: Client, text: str) -> str:
     raise Stop(f"{how_many} called {text}{ids}. Give the id.", "subletctl tokens list")
 
 
+def _own_id(client: Client) -> str | None:
+    own = client.account.me().token
+    return None if own is None else str(own.id)
+
+
+def _id_of_secret(ctl: Ctl, url: str, secret: str) -> str | None:
+    """Return the id of the token with this secret; None if it isn't valid."""
+    try:
+        with ctl.connect(url, secret) as client:
+            return _own_id(client)
+    except (TokenExpired, TokenInvalid, TokenRevoked):
+        return None
+
+
 def _with_secret(done: SecretAnswer) -> dict[str, Any]:
+    """Return a token with its secret.
+
+    Raises:
+        Stop: the answer with the secret was lost.
+    """
+    if done.secret is None:
+        again = f"subletctl tokens rotate {done.token.id}, before the former secret ends"
+        raise Stop("The answer with the new secret was lost.", again)
     return {"secret": done.secret, **asdict(done.token)}
