@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -14,10 +15,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from sublet.health.model import STATES as HEALTH_STATES
 from sublet.subdomains.model import STATUSES
@@ -25,8 +28,13 @@ from sublet.subdomains.transfers.model import DIRECTIONS
 from sublet.subdomains.transfers.model import STATES as TRANSFER_STATES
 from sublet.tickets.model import TICKET_STATUSES
 from sublet_client._errors import BY_CODE
+from sublet_client._sync import SubdomainsMethods, TokensMethods
+from sublet_client.cli import profiles
 from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
+from sublet_client.client import Subdomains
+from sublet_client.exceptions import NotReached
+from sublet_client.models import Deleted, SecretAnswer
 from support.browsers import signed_in
 from support.child_keys import ChildKey
 from support.repetitions import share
@@ -265,6 +273,9 @@ STRICT = {
     "an unknown mode": ("names: {new.example.test: {mode: gold}}", "`mode` can't be `gold`"),
     "a number as a name": ("names: {1: {}}", "no name"),
     "no YAML": ("names: [", "isn't YAML"),
+    "a wrong date": ("names: {new.example.test: {mode: 2026-99-99}}", "a wrong date or number"),
+    "no date": ("names: {new.example.test: {mode: !!timestamp x}}", "a wrong date or number"),
+    "a deep file": ("names: " + "[" * 2_000, "nested too deeply"),
     "two documents": ("names: {}\n---\nnames: {}", "isn't YAML"),
 }
 
@@ -466,6 +477,9 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
     assert "The profile default has the new secret now" in rotated.stderr
     monkeypatch.setenv("SUBLET_TOKEN", who.token)
+    rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0")
+    assert "The profile default has the new secret now" in rotated.stderr, "also if another token is used"
+    assert "SUBLET_TOKEN" not in rotated.stderr
     run("logout", "--revoke")
     states = {each["name"]: each["revoked_at"] for each in service.list_all(who, "/tokens", "tokens")}
     assert [name for name, revoked_at in states.items() if revoked_at] == ["laptop"]
@@ -480,7 +494,7 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
     assert run("names", "list", "-q").stdout == "blog.example.test\n"
     assert "\x1b" not in run("names", "list").stdout
     assert "Choose from id, fqdn" in run("names", "list", "--json", "name", exit_code=2).stderr
-    for wrong in ("{", "{x}", "{}", "{fqdn.x}", "{fqdn[x]}", "{fqdn:d}", "{fqdn:{x}}"):
+    for wrong in ("{", "{x}", "{}", "{fqdn.x}", "{fqdn[x]}", "{fqdn[99]}", "{fqdn:d}", "{fqdn:{x}}"):
         assert "Error: " in run("names", "list", "--template", wrong, exit_code=2).stderr
     assert "register" in run("--help").stdout
     run("unknown", exit_code=2)
@@ -492,6 +506,92 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
         )
         assert done.stderr == "", "a reader that has enough, such as head, is no error"
     os.close(writer)
+
+
+def test_a_secret_survives_a_wrong_member_and_a_lost_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("tokens", "create", "ci", "--scope", "account:read")
+    wrong = run(*words, "--json", "sekret", exit_code=2)
+    assert "There is no member sekret" in wrong.stderr
+    secrets = [json.loads(wrong.stdout)["secret"]]
+    create = TokensMethods.create
+
+    def lost(*given: Any, **members: Any) -> SecretAnswer:
+        return replace(create(*given, **members), secret=None)
+
+    monkeypatch.setattr(TokensMethods, "create", lost)
+    secrets.append(run(*words, "-q").stdout.strip())
+    for each in secrets:
+        monkeypatch.setenv("SUBLET_TOKEN", each)
+        run("whoami")
+
+
+def test_an_answer_that_cannot_be_shown_is_no_failure(run: Run) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    words = [*PROGRAM, "organizations", "create", "\u6f22"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
+    assert "\u6f22" in run("organizations", "list").stdout
+
+
+def test_an_interrupted_command_has_an_exit_code(run: Run) -> None:
+    run("register", "blog.example.test")
+    watch = subprocess.Popen([*PROGRAM, "watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert watch.stdout is not None
+    assert watch.stdout.readline()
+    watch.send_signal(signal.SIGINT)
+    assert (watch.communicate(timeout=60)[1], watch.returncode) == (b"Interrupted.\n", 130)
+
+
+def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("one.example.test", "two.example.test")
+    for each in names:
+        run("register", each)
+    delete = SubdomainsMethods.delete
+
+    def interrupted(client: SubdomainsMethods, fqdn: str) -> Deleted:
+        if fqdn == names[1]:
+            raise KeyboardInterrupt
+        return delete(client, fqdn)
+
+    monkeypatch.setattr(SubdomainsMethods, "delete", interrupted)
+    stopped = run("trash", *names, "--yes", "-q", exit_code=130)
+    assert stopped.stdout == "one.example.test\n"
+    assert "1 of 2 done; two.example.test failed: It was interrupted" in stopped.stderr
+
+
+def test_a_lost_wait_says_that_the_name_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_client: Subdomains, fqdn: str, **_: Any) -> None:
+        raise NotReached(f"no answer about {fqdn}")
+
+    monkeypatch.setattr(Subdomains, "wait", lost)
+    stderr = run("register", "blog.example.test", *NS, "--wait", exit_code=3).stderr
+    assert "blog.example.test is stored, but perhaps not in the DNS yet." in stderr
+    assert "Next: subletctl watch --settled blog.example.test" in stderr
+
+
+def test_nothing_is_issued_that_cannot_be_stored(
+    run: Run, service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    for words in (("login", service.base_url), ("signup", service.base_url, "new@example.org", "New")):
+        assert "Not a directory" in run(*words, exit_code=2).stderr
+
+
+def test_programs_store_profiles_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    code = "from sublet_client.cli.profiles import *; save_profile('other', 'https://names.example.net', 'x')"
+    with profiles.changed() as own:
+        other = subprocess.Popen([sys.executable, "-c", code])
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(2)
+        own["own"] = {"url": "https://names.example.net"}
+    assert other.wait(60) == 0
+    assert profiles.read_profiles().keys() == {"own", "other"}
 
 
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

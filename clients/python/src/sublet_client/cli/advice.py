@@ -5,6 +5,7 @@ from datetime import datetime
 from sublet_client.exceptions import ApiError
 
 REFUSED, USAGE, UNREACHED, SIGNED_OUT, UNPAID, PARTLY = 1, 2, 3, 4, 5, 6
+INTERRUPTED = 130
 EXIT_CODES = {
     0: "done",
     REFUSED: "the registry refused, and changed nothing; or a name failed to be published",
@@ -14,7 +15,7 @@ EXIT_CODES = {
     UNPAID: "it costs credits, and nothing was paid: no consent, a higher price, or too low a balance",
     PARTLY: "some names were done, perhaps paid, and then one failed: "
     "the message has the names that are left",
-    130: "interrupted",
+    INTERRUPTED: "interrupted",
 }
 NEXT = {
     "access_denied": "subletctl login",

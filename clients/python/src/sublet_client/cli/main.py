@@ -87,6 +87,9 @@ def root() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line, and exit."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")  # a change is no failure if its answer can't be shown
     try:
         return root.main(arguments, prog_name="subletctl")
     except KeyboardInterrupt:

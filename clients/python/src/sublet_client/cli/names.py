@@ -15,7 +15,9 @@ from sublet_client._errors import (
     TokenRestricted,
     ValidationFailed,
 )
+from sublet_client.cli.advice import UNREACHED
 from sublet_client.cli.session import Ctl, Stop, command, group, stop_of
+from sublet_client.exceptions import NotReached
 from sublet_client.models import Availability, Delegation, Subdomain, TimelineEvent
 
 COLUMNS = ("fqdn", "status", "registration_type", "expires_at", "nameservers")
@@ -200,6 +202,10 @@ def waited(ctl: Ctl, client: Client, done: Subdomain, *, waits: bool) -> Subdoma
     if not waits:
         return done
     ctl.progress(f"{done.fqdn} is being published …")
-    found = client.subdomains.wait(done.fqdn, deadline_seconds=WAIT_SECONDS)
-    ctl.progress("")
-    return found
+    try:
+        return client.subdomains.wait(done.fqdn, deadline_seconds=WAIT_SECONDS)
+    except NotReached as error:
+        sentence = f"{done.fqdn} is stored, but perhaps not in the DNS yet. {error}"
+        raise Stop(sentence, f"subletctl watch --settled {done.fqdn}", UNREACHED) from error
+    finally:
+        ctl.progress("")

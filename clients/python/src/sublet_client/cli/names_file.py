@@ -55,12 +55,17 @@ def read_names(file: IO[str]) -> list[Wanted]:
     if len(text) > FILE_CHARACTERS_MAX:
         raise ValueError("The file is longer than 10 MB. Split it.")
     try:
-        return parse_names(yaml.load(text, _Loader))  # noqa: S506 - it is a safe loader
+        document = yaml.load(text, _Loader)  # noqa: S506 - it is a safe loader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ValueError(f"The file isn't YAML as it should be, in line {line}: {error.problem}.") from None
     except yaml.YAMLError as error:
         raise ValueError(f"The file isn't YAML: {error}") from None
+    except (ValueError, AttributeError, RecursionError):  # PyYAML's own, of `2026-99-99` and `!!int x` too
+        raise ValueError(
+            "The file has a wrong date or number, or is nested too deeply. Write texts in quotes."
+        ) from None
+    return parse_names(document)
 
 
 def parse_names(document: object) -> list[Wanted]:

@@ -60,6 +60,15 @@ def _show_rows(value: Any, columns: Sequence[str], wanted: Format) -> None:
     is_one = isinstance(value, (msgspec.Struct, Mapping))
     values: Iterable[Any] = [value] if is_one else value
     rows = list(map(_row, values))
+    try:
+        _print(rows, columns, wanted, is_one=is_one)
+    except click.UsageError:
+        if is_one:  # of a change, perhaps with a secret that isn't shown again
+            _print(rows, columns, Format(ALL), is_one=True)
+        raise
+
+
+def _print(rows: Sequence[Row], columns: Sequence[str], wanted: Format, *, is_one: bool) -> None:
     if wanted.json_fields is not None:
         chosen = [_chosen(row, wanted.json_fields) for row in rows]
         text = msgspec.json.encode(chosen[0] if is_one else chosen)
@@ -108,7 +117,7 @@ def _filled(template: str, row: Row) -> str:
         return template.replace("\\n", "\n").replace("\\t", "\t").format_map(texts)
     except KeyError as error:
         raise _unknown_member(error.args[0], row) from None
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, IndexError) as error:
         raise click.UsageError(f"The template is wrong: {error}. Write '{{fqdn}} {{status}}'.") from None
 
 

@@ -15,6 +15,7 @@ from sublet_client._core import LOGGER
 from sublet_client._quotes import Quote
 from sublet_client._settings import DEADLINE_SECONDS
 from sublet_client.cli.advice import (
+    INTERRUPTED,
     NOT_REACHED,
     REFUSED,
     SIGNED_OUT,
@@ -53,7 +54,7 @@ class Stop(click.ClickException):
 
 
 class Declined(Stop):
-    """The end of a command after a person said no, which is no error."""
+    """The end of a command after a person said no or interrupted it, which is no error."""
 
     def show(self, file: Any = None) -> None:
         """Print it."""
@@ -264,11 +265,13 @@ def _explained() -> Generator[None, None, None]:
         yield
     except BrokenPipeError:
         raise  # the reader has enough, such as `head`: click then ends without a word
+    except (KeyboardInterrupt, click.Abort) as error:
+        raise Declined("Interrupted.", "the same command again", INTERRUPTED) from error
     except (SubletError, ValueError, OSError) as error:
         raise stop_of(error) from error
 
 
-def stop_of(error: Exception, name: str | None = None) -> Stop:
+def stop_of(error: BaseException, name: str | None = None) -> Stop:
     """Return the end of a command for an error.
 
     `name` is the name that it is about, by default that of the command line.
@@ -282,6 +285,10 @@ def stop_of(error: Exception, name: str | None = None) -> Stop:
             error, name or (given if isinstance(given, str) else "NAME"), command
         )
         return Stop(sentence, next_command, exit_code_of(error.code, error.status))
+    if isinstance(error, KeyboardInterrupt):
+        return Stop("It was interrupted, and may have been done.", "the same command again", INTERRUPTED)
+    if isinstance(error, UnicodeDecodeError):
+        return Stop("The input isn't UTF-8. Convert it.", f"{command} --help", USAGE)
     if isinstance(error, NotInTime):
         return Stop(str(error), f"subletctl watch --settled {name or given or ''}".strip(), UNREACHED)
     if isinstance(error, SubletError):

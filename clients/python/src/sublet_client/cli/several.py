@@ -11,7 +11,7 @@ import click
 
 from sublet_client import Client
 from sublet_client._errors import InsufficientScope
-from sublet_client.cli.advice import NEXT, PARTLY, REFUSED, UNPAID
+from sublet_client.cli.advice import INTERRUPTED, NEXT, PARTLY, REFUSED, UNPAID
 from sublet_client.cli.session import Ctl, Function, Stop, stop_of
 from sublet_client.exceptions import ApiError, SubletError
 from sublet_client.models import Subdomain
@@ -146,7 +146,7 @@ def act_on_all(
         for number, each in enumerate(items):
             ctl.progress_bar(number, len(items), f"{name_of(each)} …")
             results.append(act(each))
-    except SubletError as error:
+    except (SubletError, KeyboardInterrupt) as error:
         left = [name_of(each) for each in items[len(results) :]]
         stop = stop_of(error, left[0])
         begin = f"{len(results)} of {len(items)} done; " if results else ""
@@ -155,7 +155,7 @@ def act_on_all(
             more = len(left) - SHOWN_NAMES_MAX
             names = ", ".join(left[:SHOWN_NAMES_MAX])
             sentence += f"\n  Not done: {names}{f' and {more} more' if more > 0 else ''}"
-        exit_code = PARTLY if results else stop.exit_code
+        exit_code = PARTLY if results and stop.exit_code != INTERRUPTED else stop.exit_code
         raise Stop(sentence, stop.next_command, exit_code, result=results or None) from error
     finally:
         ctl.progress("")
