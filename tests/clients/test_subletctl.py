@@ -28,13 +28,13 @@ from sublet.subdomains.transfers.model import DIRECTIONS
 from sublet.subdomains.transfers.model import STATES as TRANSFER_STATES
 from sublet.tickets.model import TICKET_STATUSES
 from sublet_client._errors import BY_CODE
-from sublet_client._sync import SubdomainsMethods, TokensMethods
-from sublet_client.cli import profiles
+from sublet_client._sync import DevicesMethods, SubdomainsMethods, TokensMethods
+from sublet_client.cli import login, profiles
 from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from sublet_client.client import Subdomains
 from sublet_client.exceptions import NotReached
-from sublet_client.models import Deleted, SecretAnswer
+from sublet_client.models import Deleted, DeviceAnswer, SecretAnswer
 from support.browsers import signed_in
 from support.child_keys import ChildKey
 from support.repetitions import share
@@ -486,6 +486,30 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     monkeypatch.delenv("SUBLET_TOKEN")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]
+
+
+def test_a_login_survives_a_lost_answer(
+    run: Run, who: Registrant, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, poll = DevicesMethods.start, DevicesMethods.poll
+    polls: list[Any] = []
+
+    def allowed(client: DevicesMethods, **given: Any) -> DeviceAnswer:
+        started = start(client, **given)
+        signed_in(service, who.email).call("POST", f"/devices/{started.user_code}/allow", {})
+        return started
+
+    def lost_first(client: DevicesMethods, **given: Any) -> SecretAnswer:
+        polls.append(given)
+        if len(polls) == 1:
+            raise NotReached("no answer")
+        return poll(client, **given)
+
+    monkeypatch.setattr(DevicesMethods, "start", allowed)
+    monkeypatch.setattr(DevicesMethods, "poll", lost_first)
+    monkeypatch.setattr(login, "SLOWER_BY_SECONDS", 0)
+    run("login", service.base_url, "--no-browser")
+    assert len(polls) == 2
 
 
 def test_output_is_for_people_or_for_programs(run: Run) -> None:

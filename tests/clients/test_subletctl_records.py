@@ -1,14 +1,18 @@
 """`subletctl records` against the real service: values in any spelling, two writers at once, exit codes."""
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import dns.name
 import dns.zone
 import pytest
 
+from sublet_client._sync import RecordsMethods
+from sublet_client.exceptions import NotReached
 from support.error_triggers import new_name, new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
@@ -195,3 +199,18 @@ def test_records_are_edited(
         refused = run("records", "edit", fqdn, exit_code=1)
         assert said in refused.stderr
     assert as_json(run("records", "list", fqdn, "--json", "all")) == edited
+
+
+def test_edited_records_survive_a_refusal(
+    run: Run, fqdn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any, **__: Any) -> None:
+        raise NotReached("no answer")
+
+    monkeypatch.setattr(RecordsMethods, "replace_zone_file", lost)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    editor(tmp_path, monkeypatch, "www 60 IN A 8.8.4.4\n")
+    stderr = run("records", "edit", fqdn, exit_code=3).stderr
+    (kept,) = tmp_path.glob(f"{fqdn}.*.zone")
+    assert f"What you wrote is in {kept}." in stderr
+    assert kept.read_text() == "www 60 IN A 8.8.4.4\n"

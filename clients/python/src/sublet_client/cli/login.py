@@ -20,6 +20,7 @@ from sublet_client.cli.profiles import (
     save_profile,
 )
 from sublet_client.cli.session import Ctl, Stop, command
+from sublet_client.exceptions import NotReached
 from sublet_client.models import DeviceAnswer, MeAnswer
 
 SLOWER_BY_SECONDS = 5
@@ -76,6 +77,7 @@ def _device_token(ctl: Ctl, base_url: str, name: str | None, *, opens: bool) -> 
 
 def _poll(client: Client, started: DeviceAnswer) -> str:
     pause = started.interval
+    until = time.monotonic() + started.expires_in
     while True:
         time.sleep(pause)
         try:
@@ -83,6 +85,11 @@ def _poll(client: Client, started: DeviceAnswer) -> str:
         except AuthorizationPending:
             continue
         except SlowDown:
+            pause += SLOWER_BY_SECONDS
+            continue
+        except NotReached:
+            if time.monotonic() > until:
+                raise
             pause += SLOWER_BY_SECONDS
             continue
         if secret is None:

@@ -1,6 +1,7 @@
 """`records`: the records of a name without nameservers."""
 
 from collections.abc import Callable, Sequence
+from tempfile import NamedTemporaryFile
 from typing import TextIO
 
 import click
@@ -9,6 +10,7 @@ from sublet_client import Client, ValidationFailed
 from sublet_client.cli.delegation import with_wait
 from sublet_client.cli.names import waited
 from sublet_client.cli.session import Ctl, Function, Stop, command, group
+from sublet_client.exceptions import SubletError
 from sublet_client.models import RecordSet, RecordSetEntry, ZoneFileStoredAnswer
 from sublet_client.record_sets import change_record_set
 from sublet_client.spelling import parse_record_owner, parse_record_type, parse_record_value
@@ -153,7 +155,17 @@ def edit(ctl: Ctl, name: str, waits: bool) -> tuple[RecordSet, ...]:
                 click.echo(error, err=True)
                 ctl.ask("Edit it again?", f"subletctl records edit {fqdn}", yes=False)
                 continue
+            except SubletError:
+                click.echo(f"What you wrote is in {_kept(text, fqdn)}.", err=True)
+                raise
             return _stored(ctl, client, fqdn, done, waits=waits)
+
+
+def _kept(text: str, fqdn: str) -> str:
+    """Return the path of a new file with a text, which stays."""
+    with NamedTemporaryFile("w", encoding="utf-8", prefix=f"{fqdn}.", suffix=".zone", delete=False) as file:
+        file.write(text)
+    return file.name
 
 
 def _stored(
