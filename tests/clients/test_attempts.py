@@ -20,6 +20,7 @@ from sublet_client._settings import base_url_of, config_of
 from sublet_client._sync import (
     AccountMethods,
     DevicesMethods,
+    RecordsMethods,
     SignUpMethods,
     SubdomainsMethods,
     TokensMethods,
@@ -40,6 +41,7 @@ class _CallOnly:
 _CALL_ONLY: Any = _CallOnly()
 ACCOUNT: Any = AccountMethods(_CALL_ONLY)
 DEVICES: Any = DevicesMethods(_CALL_ONLY)
+RECORDS: Any = RecordsMethods(_CALL_ONLY)
 SIGN_UP: Any = SignUpMethods(_CALL_ONLY)
 SUBDOMAINS: Any = SubdomainsMethods(_CALL_ONLY)
 TOKENS: Any = TokensMethods(_CALL_ONLY)
@@ -303,6 +305,14 @@ def test_names_are_percent_encoded_in_paths_and_members_are_left_out_or_null() -
     assert sent[0].url.endswith("/subdomains/a%2F..%2Fb%3F.example.net")
     _, sent, _ = _run(TOKENS.change(1, names=None, name="x"), _refusal(404, "not_found"))
     assert msgspec.json.decode(sent[0].content or b"") == {"names": None, "name": "x"}
+
+
+@pytest.mark.parametrize("part", ["", ".", ".."])
+def test_no_parameter_leads_to_another_path(part: str) -> None:
+    with pytest.raises(ValueError, match="can't be"):
+        RECORDS.remove(
+            "blog.example.net", "." if part else "www", part
+        )  # `./..` would be the path of the name itself
 
 
 def test_no_secret_is_shown() -> None:

@@ -182,7 +182,14 @@ def no_answer(config: Config, reason: Exception) -> NotReached:
 
 
 def path_of(template: str, **parts: object) -> str:
-    """Return a path with its parameters, percent-encoded."""
+    """Return a path with its parameters, percent-encoded.
+
+    Raises:
+        ValueError: a parameter would lead to another path (RFC 3986, section 5.2.4).
+    """
+    for name, value in parts.items():
+        if str(value) in ("", ".", ".."):
+            raise ValueError(f"The {name} can't be `{value}`. Give a whole one.")
     return template.format(**{name: quote(str(value), safe="") for name, value in parts.items()})
 
 
