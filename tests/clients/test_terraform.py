@@ -7,7 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tf.utils import Diagnostics
 
+from sublet_client import UnexpectedAnswer
+from sublet_client._sync import AccountMethods
+from sublet_terraform.provider import SubletProvider
+from sublet_terraform.reporting import Reporting
 from support.configurations import DOMAIN, check_terraform, draw_configuration
 from support.running_service import DS, Registrant, RunningService
 from support.terraform import Terraform
@@ -464,6 +469,23 @@ def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     sentences = terraform.refused()
     assert "Error: 5 of 5 free names are in use. Destroy one, or use the mode plus." in sentences
     assert "Error: 5 of 5 free names are in use. Destroy one, or pay: any.example.test costs 10" in sentences
+
+
+def test_a_proxy_without_a_registry_and_a_wrong_value_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(_client: AccountMethods) -> None:
+        raise UnexpectedAnswer("It answered with the status 502. Try again later.")
+
+    monkeypatch.setattr(AccountMethods, "me", busy)
+    diagnostics = Diagnostics()
+    provider = SubletProvider()
+    provider.configure_provider(diagnostics, {"url": "http://127.0.0.1:9", "token": "sublet_x"})
+    assert provider.client is not None
+    with Reporting(diagnostics, set()):
+        provider.client.subdomains.get("..")
+    assert [each.summary for each in diagnostics.diagnostics] == [
+        "It answered with the status 502. Try again later.",
+        "The fqdn can't be `..`. Give a whole one.",
+    ]
 
 
 @pytest.mark.whole

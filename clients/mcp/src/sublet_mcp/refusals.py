@@ -21,11 +21,9 @@ def sentences_of(refusal: ApiError) -> str:
             next_step = f"The user must buy {price - balance} credits first: `account` has the packages."
         begin = f"It costs {price} credits, and the balance is {balance}. Nothing was paid."
         return f"{begin} {next_step} ({refusal.code})"
-    lines = [
-        f"{refusal.message} ({refusal.code})",
-        *(f"{each.field}: {each.message}" for each in refusal.errors),
-    ]
-    return "\n".join(lines)
+    fields = [f"{each.field}: {each.message}" for each in refusal.errors]
+    lines = [each for each in fields if each not in refusal.message]
+    return "\n".join([f"{refusal.message} ({refusal.code})", *lines])
 
 
 class ToolServer(MCPServer[None]):

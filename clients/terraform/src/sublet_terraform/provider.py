@@ -157,9 +157,9 @@ def _greet(diagnostics: Diagnostics, url: str, token: str) -> None:
             client.account.me()
     except RateLimited:
         return
-    except NotReached as error:
-        diagnostics.add_error(f"{url} gives no answer: {error.__cause__}. {CHECK_URL}", path=["url"])
-    except (NotFound, UnexpectedAnswer):
+    except (NotReached, UnexpectedAnswer) as error:
+        diagnostics.add_error(str(error), path=["url"])
+    except NotFound:
         diagnostics.add_error(f"{url} is not the address of Sublet's API. {CHECK_URL}", path=["url"])
     except ApiError as error:
         with Reporting(diagnostics, {*ENVIRONMENT}):

@@ -49,7 +49,7 @@ class Reporting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, SubletError):
+        if not isinstance(error, (SubletError, ValueError)):
             return False
         if not isinstance(error, ApiError):
             self._diagnostics.add_error(str(error))
