@@ -167,6 +167,15 @@ def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) 
     assert registry.read(find_mentions, list(deleted.identities)) == {"messages": 1, "operator_notices": 1}
 
 
+def test_texts_of_others_that_mention_an_address_with_other_letters_are_found(registry: Registry) -> None:
+    registry.write(add_user, OPERATOR, "Åsa@example.org", "Å.", "Acme")
+    because = replace(OPERATOR, reason="Åsa@example.org owed it")
+    registry.write(grant_credits, because, "ann@example.org", 5, "from ÅSA@EXAMPLE.ORG")
+    deleted = registry.write(delete_user, OPERATOR, "åsa@example.org", confirmed=True)
+    found = registry.read(find_mentions, deleted.identities)
+    assert set(found) == {"audit_events", "transfers"}
+
+
 def test_texts_of_names_are_erased_from_the_time_of_the_user(known: Registry) -> None:
     """A name that moved keeps the events of its former holders."""
     known.write(unsuspend_user, OPERATOR, EMAIL)
@@ -215,6 +224,18 @@ def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Regis
     registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     registry.write(staff_reply, OPERATOR, str(ticket.id), "Done.", "Staff")
     assert registry.mails()[0].recipient == "ann@example.org"
+
+
+def test_a_name_in_the_tickets_of_an_organization_is_erased_in_any_script(registry: Registry) -> None:
+    """The databases and Python lower some letters differently."""
+    organization_id = share(registry, ben="member")
+    names = ("Åsa", "ΝΙΚΟΣ", "İpek")
+    for name in names:
+        registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(name=name))
+        asked = TicketRequest(subject="Help", message="Please.")
+        registry.write(open_ticket, working_for(registry, organization_id, "ben"), asked)
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    assert not [name for name in names if name in repr(registry.dump()["messages"])]
 
 
 def test_append_only_rows_stay_guarded(known: Registry) -> None:

@@ -113,8 +113,7 @@ def find_next_owner(tx: Tx, organization_id: int) -> User | None:
 def search_organizations(tx: Tx, containing: str | None, limit: int) -> list[tuple[Organization, int]]:
     """Return up to `limit` organizations with their numbers of members, the newest first.
 
-    `containing` is a part of the name or slug, in any case. On SQLite, the case of non-ASCII letters must
-    match.
+    `containing` is a part of the name or slug, in any case.
     """
     number = select(func.count()).where(memberships.c.organization_id == organizations.c.id).scalar_subquery()
     query = select(*(organizations.c[name] for name in Organization.__struct_fields__), number)

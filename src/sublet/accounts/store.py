@@ -240,7 +240,7 @@ def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
     """Return up to `limit` users that are not deleted, the newest first.
 
     `containing` is a part of the address in any spelling of whole labels, or of the name, the organization's
-    name or slug, in any case. On SQLite, the case of non-ASCII letters of names must match.
+    name or slug, in any case.
     """
     query = select(*_USER, *_ORGANIZATION).join_from(users, organizations)
     query = query.where(users.c.deleted_at.is_(None) & ~users.c.is_organization)
@@ -254,10 +254,7 @@ def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
 
 
 def contains_text(columns: Iterable[ColumnElement[str]], text: str) -> ColumnElement[bool]:
-    """Return the condition that one of these columns contains a text, in any case.
-
-    On SQLite, the case of non-ASCII letters must match.
-    """
+    """Return the condition that one of these columns contains a text, in any case."""
     return or_(*(func.lower(each).contains(text.lower(), autoescape=True) for each in columns))
 
 
@@ -303,10 +300,7 @@ def find_organization(tx: Tx, organization_id: int) -> Organization | None:
 
 
 def find_organizations_by_name(tx: Tx, text: str) -> list[Organization]:
-    """Return the organizations with this name or slug, in any case.
-
-    On SQLite, the case of non-ASCII letters must match.
-    """
+    """Return the organizations with this name or slug, in any case."""
     wanted = text.lower()
     name, slug = organizations.c.name, organizations.c.slug
     matches = (name == text) | (func.lower(name) == wanted) | (slug == wanted)

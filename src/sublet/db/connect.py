@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-import msgspec
 import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import Engine, create_engine, event
 
 from sublet.db.error_kinds import ErrorKind, classify_error
+from sublet.db.model import JSON_OPTIONS
 from sublet.errors import Unavailable
 
 DEFAULTS: dict[str, str | int] = {
@@ -81,7 +81,7 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
         "postgresql+psycopg://",
         hide_parameters=True,  # keeps users' texts out of the log
         use_native_hstore=False,
-        json_deserializer=msgspec.json.decode,
+        **JSON_OPTIONS,
         **options,
     )
 

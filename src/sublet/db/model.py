@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -80,6 +80,11 @@ def ends_transaction(error: Exception) -> bool:
     return isinstance(error, OperationalError)
 
 
+JSON_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "json_deserializer": msgspec.json.decode,
+    "json_serializer": lambda value: msgspec.json.encode(value).decode(),
+}
+"""The options of `create_engine` with which both databases store the same text for a JSON value."""
 DISK_IS_FULL = "The disk of the database is full. Free space on it."
 IS_READ_ONLY = "The database is read-only. Make it writable, or connect to the server that is."
 

@@ -27,6 +27,7 @@ from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_da
 from sublet.db.model import (
     DISK_IS_FULL,
     IS_READ_ONLY,
+    JSON_OPTIONS,
     Clock,
     CommitWaiters,
     Problem,
@@ -99,11 +100,9 @@ def sqlite_engine(path: Path, **options: Any) -> Engine:
         # An absolute path, because SQLite gives some relative paths another meaning, such as `:memory:`.
         URL.create("sqlite", database=str(path.absolute())),
         paramstyle="named",
-        json_deserializer=msgspec.json.decode,
-        json_serializer=lambda value: msgspec.json.encode(value).decode(),
         hide_parameters=True,  # keeps users' texts out of the log
         connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False, "isolation_level": None},
-        **{"poolclass": NullPool, **options},
+        **{**JSON_OPTIONS, "poolclass": NullPool, **options},
     )
 
     @event.listens_for(engine, "connect")
@@ -113,6 +112,8 @@ def sqlite_engine(path: Path, **options: Any) -> Engine:
         connection.execute("PRAGMA foreign_keys=ON")
         # A backup copies whole pages, so an erased text must not stay in their free space.
         connection.execute("PRAGMA secure_delete=ON")
+        # SQLite's own function leaves letters that aren't ASCII as they are.
+        connection.create_function("lower", 1, _lower, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
@@ -120,6 +121,10 @@ def sqlite_engine(path: Path, **options: Any) -> Engine:
         connection.exec_driver_sql(BEGIN_WRITE if immediate else "BEGIN")
 
     return engine
+
+
+def _lower(value: str | None) -> str | None:
+    return None if value is None else value.lower()
 
 
 def _disable_autocheckpoint(connection: Any, _record: Any) -> None:
