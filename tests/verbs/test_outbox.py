@@ -20,6 +20,7 @@ from sublet.mail.model import (
     Mail,
 )
 from sublet.mail.outbox import claim, enqueue, enqueue_to, record_delivery, retry
+from sublet.sign_in.notices import notify
 from sublet.structs import replace
 from support.registry import OPERATOR, START, Registry
 
@@ -210,6 +211,17 @@ def test_texts_are_erased_when_they_are_sent_or_old_and_later_the_envelope(regis
     registry.write(store.erase_expired)
     assert [each.id for each in registry.mails()] == [waiting]
     assert not registry.read(store.has_expired)
+
+
+def test_two_changes_at_the_same_instant_are_both_mailed(registry: Registry) -> None:
+    def verb(tx: Tx) -> None:
+        user = find_user(tx, registry.users["ann"])
+        assert user is not None
+        notify(tx, user, "token", 1, "The token 1 was changed.", "")
+
+    registry.write(verb)
+    registry.write(verb)
+    assert len(registry.mails()) == 2
 
 
 @pytest.mark.parametrize("state", ["waiting", "logged", "given up"])

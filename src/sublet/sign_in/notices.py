@@ -2,6 +2,7 @@
 
 from sublet.accounts.model import User
 from sublet.db import Tx
+from sublet.ids import new_request_id
 from sublet.mail.letter import render
 from sublet.mail.outbox import enqueue
 
@@ -30,5 +31,5 @@ def notify(
         at=f"{tx.now:%Y-%m-%d %H:%M} UTC",
         public_url=public_url,
     )
-    reference = f"account:{event}:{object_id}:{tx.now.isoformat()}"
+    reference = f"account:{event}:{object_id}:{new_request_id()}"
     enqueue(tx, user, message, reference=reference, page=page, recipient=recipient)
