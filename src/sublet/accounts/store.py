@@ -254,7 +254,10 @@ def search_users(tx: Tx, containing: str | None, limit: int) -> list[Member]:
 
 
 def contains_text(columns: Iterable[ColumnElement[str]], text: str) -> ColumnElement[bool]:
-    """Return the condition that one of these columns contains a text, in any case."""
+    """Return the condition that one of these columns contains a text, in any case.
+
+    On PostgreSQL, the locale of the database decides about letters that aren't ASCII.
+    """
     return or_(*(func.lower(each).contains(text.lower(), autoescape=True) for each in columns))
 
 

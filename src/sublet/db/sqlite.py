@@ -123,8 +123,8 @@ def sqlite_engine(path: Path, **options: Any) -> Engine:
     return engine
 
 
-def _lower(value: str | None) -> str | None:
-    return None if value is None else value.lower()
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _disable_autocheckpoint(connection: Any, _record: Any) -> None:
