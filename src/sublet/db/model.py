@@ -24,6 +24,9 @@ R = TypeVar("R")
 Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
+INSUFFICIENT_PRIVILEGE = "42501"
+"""The SQLSTATE of PostgreSQL if the role may not do something."""
+
 
 class Problem(msgspec.Struct, frozen=True):
     """Why a database refuses writes, and what the operator must do.
@@ -171,7 +174,10 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
             "Check the result before you try again."
         )
     refusal = Unavailable(message, retry_after_seconds=1)
-    refusal.add_note(f"The cause: {driver_message(error)}.")
+    note = f"The cause: {driver_message(error)}."
+    if getattr(getattr(error, "orig", error), "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+        note += " Give `database_url` a role that may do this: see docs/operating/privileges.md."
+    refusal.add_note(note)
     return refusal
 
 
