@@ -196,7 +196,7 @@ def test_the_state_of_the_checks_is_shown(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     shown = run(registry.url, "health", "status").stdout
     assert re.findall(r"^(checks|consequences):? +(.*)$", shown, re.MULTILINE) == [
-        ("checks", "working"),
+        ("checks", "off; the setting health_checks turns them on"),
         ("consequences", "on"),
     ]
     at = datetime(2026, 1, 1, tzinfo=UTC)
