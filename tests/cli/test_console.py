@@ -255,7 +255,8 @@ def test_a_path_that_can_not_be_used_exits_with_3_and_one_line(words: list[str],
 def test_the_cause_of_an_unusable_database_is_shown(tmp_path: Path) -> None:
     done = run(f"sqlite:///{tmp_path}", "user", "list")
     assert done.returncode == 3
-    assert done.stderr.endswith("The cause: unable to open database file.\n")
+    cause = "The cause: unable to open database file. Run the command as the user of the service"
+    assert cause in done.stderr
 
 
 def start(url: str, *words: str, encoding: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:

@@ -3,6 +3,7 @@ stores run, and what both databases share.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -174,11 +175,18 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
             "Check the result before you try again."
         )
     refusal = Unavailable(message, retry_after_seconds=1)
-    note = f"The cause: {driver_message(error)}."
-    if getattr(getattr(error, "orig", error), "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
-        note += " Give `database_url` a role that may do this: see docs/operating/privileges.md."
-    refusal.add_note(note)
+    refusal.add_note(f"The cause: {driver_message(error)}.{_advice_about_rights(error)}")
     return refusal
+
+
+def _advice_about_rights(error: BaseException) -> str:
+    cause = getattr(error, "orig", error)
+    if getattr(cause, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+        return " Give `database_url` a role that may do this: see docs/operating/privileges.md."
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return " Run the command as the user of the service, which owns the file and its folder."
+    return ""
 
 
 def driver_message(error: BaseException) -> str:
