@@ -667,7 +667,12 @@ def _primary(name: str, table: Mapping[str, Any]) -> PrimarySettings:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in types:
-            raise SettingsError(f"primaries.{name}.{key}: There is no such setting. Use {', '.join(types)}.")
+            place = (
+                f"Write {key} above the first table of the file"
+                if key in {each.name for each in fields(Settings)}
+                else f"Use {', '.join(types)}"
+            )
+            raise SettingsError(f"primaries.{name}.{key}: There is no such setting. {place}.")
         values[key] = _convert(f"primaries.{name}.{key}", value, types[key])
     missing = [key for key in ("address", "key_name") if key not in values]
     if missing:

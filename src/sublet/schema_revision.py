@@ -165,11 +165,13 @@ def reading(url: str) -> Iterator[Connection]:
     """Open a connection to a registry, for a command outside its service.
 
     Raises:
-        Unavailable: the database can't be reached, or the file is not a database.
+        Unavailable: the database can't be reached, or has another encoding than UTF-8; or the file is not a
+            database.
     """
     engine = open_engine(url)
     try:
         with engine.connect() as connection:
+            refuse_other_encoding(connection)
             yield connection
     except DatabaseError as error:
         if is_damage(error.orig):
@@ -177,9 +179,22 @@ def reading(url: str) -> Iterator[Connection]:
                 f"The file of {url} is damaged or not an SQLite database: {driver_message(error)}. Restore "
                 "a backup (`sublet restore`)."
             ) from error
+        runs = "that PostgreSQL runs, " if engine.dialect.name == "postgresql" else ""
         raise Unavailable(
-            f"The database can't be reached: {driver_message(error)}. Check `database_url` and the "
+            f"The database can't be reached: {driver_message(error)}. Check {runs}`database_url` and the "
             "permissions."
         ) from error
     finally:
         engine.dispose()
+
+
+def refuse_other_encoding(connection: Connection) -> None:
+    """Raise `Unavailable` if a database of PostgreSQL can't store every character."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise Unavailable(
+            f"The database has the encoding {encoding}, in which not every text can be stored. Create it "
+            "with ENCODING 'UTF8' TEMPLATE template0, then try again."
+        )

@@ -62,7 +62,8 @@ def test_keys_are_created_listed_and_removed(run: Run, shop: RunningService, who
     assert limited["secret"] not in str(listed)
     run("keys", "remove", fqdn, str(limited["id"]), exit_code=1)
     run("keys", "remove", fqdn, str(limited["id"]), "--yes")
-    run("keys", "remove", fqdn, "999999", "--yes", exit_code=1)
+    refused = run("keys", "remove", fqdn, "999999", "--yes", exit_code=1)
+    assert f"subletctl keys list {fqdn}" in refused.stderr
     assert limited["id"] not in [each["id"] for each in as_json(run("keys", "list", fqdn, "--json", "id"))]
     with pytest.raises(dns.tsig.PeerBadKey):
         add(limited, fqdn, "_acme-challenge")

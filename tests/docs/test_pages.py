@@ -16,6 +16,8 @@ from support.running_service import RunningService
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+_CODE = ("src", "tests", "tools", "clients", "bench")
+MODULES = {each.as_posix() for folder in _CODE for each in (ROOT / folder).rglob("*.py")}
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -134,6 +136,9 @@ def test_the_files_that_a_page_names_exist(path: Path) -> None:
     for name in re.findall(r"`((?:src|tests|docs|demo|tools|deploy)/[\w./-]+)`", text):
         if not re.search(r"[A-Z]{2}", name):  # NOUN and VERB are placeholders
             assert (ROOT / name).exists(), f"{name} does not exist"
+    # Also relative to a folder, as in where.md.
+    for name in re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", text):
+        assert any(each.endswith(f"/{name}") for each in MODULES), f"{name} does not exist"
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -183,6 +183,12 @@ def test_all_unknown_settings_and_wrong_types_are_named_at_once(tmp_path: Path) 
     assert [each.partition(":")[0] for each in others] == ["free_quota", "rate_limits"]
 
 
+def test_a_setting_below_a_primary_is_told_its_place(tmp_path: Path) -> None:
+    path = _file(tmp_path, '[primaries.main]\naddress = "192.0.2.53"\nsignup = "open"\n')
+    with pytest.raises(SettingsError, match="Write signup above the first table"):
+        load_settings(path, {})
+
+
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path) -> None:
     path = _file(tmp_path, f"{name} = 1\n")

@@ -99,6 +99,7 @@ REFUSED: list[tuple[Callable[[str], object], str, str]] = [
     (spelling.parse_mail_address, '"b c"@example.org', "before the @"),
     (spelling.parse_mail_address, "b" * 65 + "@example.org", "64 before the @"),
     (spelling.parse_mail_address, "bob@localhost", "no full domain after the @"),
+    (spelling.parse_mail_address, "bob@", "no full domain after the @"),
     (spelling.parse_record_pattern, "_acme-challenge.", "is no owner of records"),
     (spelling.parse_record_pattern, "b\u00fccher", "is no owner of records"),
     (spelling.parse_record_pattern, "a.*.b", "is no owner of records"),

@@ -90,6 +90,7 @@ REFUSED: list[Case] = [
     ("zone: foreign", _zone("a.p.test. A 192.0.2.1\n"), "zone_file"),
     ("zone: signed", _zone("@ NSEC a A\n"), "zone_file"),
     ("zone: broken", _zone("a A 192.0.2\n"), "zone_file"),
+    ("zone: no records", _zone("; Transfer failed.\n"), "zone_file"),
     ("zone: open bracket", _zone("@ SOA ("), "zone_file"),
     ("zone: TTL", _zone("a 2147483648 A 192.0.2.1\n"), "zone_file"),
     ("zone: owner", _zone("a\\.b A 192.0.2.1\n"), "zone_file"),

@@ -52,7 +52,7 @@ def canonical_address(text: str) -> str:
     try:
         address = f"{local}@{parse_host_name(domain)}"
     except InvalidName as error:
-        if domain and "." not in domain:
+        if "." not in domain:
             raise InvalidAddress(
                 f"`{shown(text)}` has no full domain after the @. Give an address such as name@example.net."
             ) from error

@@ -142,9 +142,11 @@ def add(
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path} can't be read: {error}. Check the path."
-        raise invalid_option("zone_file", message) from None
+    except OSError as error:
+        message = f"{path} can't be read: {error.strerror}. Check the path."
+    except UnicodeDecodeError:
+        message = f"{path} is not a text in UTF-8. Check that it is a zone file."
+    raise invalid_option("zone_file", message)
 
 
 @audited_command(app, "edit", SETTING_OPTIONS)
@@ -217,7 +219,7 @@ def remove(
         edited, mails = session.write(close_platform_domain, domain, until, force=force)
         line = f"{edited.domain} closes on {until:%Y-%m-%d}."
     outbox = f"The outbox has {counted(mails, 'mail')} to the holders of its names."
-    return Answer({**session.read(_describe, edited), "mails": mails}, (line, outbox))
+    return Answer({**session.read(_describe, edited), "mails": mails}, (line, outbox, *session.not_mailed()))
 
 
 @command(app, "list")

@@ -94,7 +94,9 @@ def _status(session: Session, *lines: str) -> Answer:
         return {**select_members(find_brake(tx), Brake.__struct_fields__), "states": states}
 
     found = session.read(query)
-    checks = "working" if found["impaired_reason"] is None else "impaired; every checked name is unknown"
+    checks = "working" if session.settings.health_checks else "off; the setting health_checks turns them on"
+    if found["impaired_reason"] is not None:
+        checks = "impaired; every checked name is unknown"
     consequences = "on" if found["stopped_at"] is None else "stopped; `sublet health resume` resumes them"
     shown = {name: value for name, value in found.items() if name != "states" and value is not None}
     shown_lines = key_value_lines(checks=checks, consequences=consequences, **shown, **found["states"])

@@ -70,5 +70,5 @@ def retry(
 ) -> Answer:
     """Send a mail now, even if it was logged or given up."""
     found = session.write(retry_verb, mail)
-    line = f"The mail {found.id} is due now. The running service sends it."
-    return Answer(select_members(found, _MEMBERS), (line,))
+    lines = session.not_mailed() or ("The running service sends it.",)
+    return Answer(select_members(found, _MEMBERS), (f"The mail {found.id} is due now.", *lines))

@@ -36,6 +36,12 @@ class Session(Struct, frozen=True):
     config: Path | None = None
     """The settings file from the command line, if given."""
 
+    def not_mailed(self) -> tuple[str, ...]:
+        """Return a line that the mail of the command isn't sent, if the settings don't name a mail server."""
+        if self.settings.mail_transport != "log":
+            return ()
+        return ("It is only logged, because mail_transport is log: see docs/operating/mail.md.",)
+
     def read(self, fn: Callable[Concatenate[Tx, P], R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function in a read-only transaction, and return its result.
 

@@ -88,7 +88,7 @@ def invite(
         f"An invitation to {found.email} is in the outbox. It expires on {found.expires_at:%Y-%m-%d %H:%M} "
         "UTC."
     )
-    return Answer({"email": found.email, "expires_at": found.expires_at}, (line,))
+    return Answer({"email": found.email, "expires_at": found.expires_at}, (line, *session.not_mailed()))
 
 
 @audited_command(user_app, "sign-in-link")

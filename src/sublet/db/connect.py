@@ -49,7 +49,8 @@ def libpq_address(url: str) -> str:
     """Return libpq's parameters for an address `postgresql://…`, which may have several hosts.
 
     With several hosts the default of `target_session_attrs` is `read-write`, because one of them may be a
-    standby.
+    standby. Texts are always sent in UTF-8: with the encoding of an `SQL_ASCII` database, the driver would
+    return octets.
 
     Raises:
         Unavailable: libpq can't parse the address.
@@ -64,7 +65,7 @@ def libpq_address(url: str) -> str:
         ) from None
     if any("," in str(parameters.get(name, "")) for name in ("host", "hostaddr")):
         parameters.setdefault("target_session_attrs", "read-write")
-    return make_conninfo("", **{**DEFAULTS, **parameters})
+    return make_conninfo("", **{**DEFAULTS, **parameters, "client_encoding": "UTF8"})
 
 
 def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: Any) -> Engine:

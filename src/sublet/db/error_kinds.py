@@ -6,7 +6,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.marks import ConnectionLost
-from sublet.db.model import Outdated
+from sublet.db.model import INSUFFICIENT_PRIVILEGE, Outdated
 
 
 class ErrorKind(Enum):
@@ -29,7 +29,6 @@ class ErrorKind(Enum):
 
 
 DISK_FULL = "53100"
-INSUFFICIENT_PRIVILEGE = "42501"
 UNIQUE_VIOLATION = "23505"
 _CONTENTION = ("40001", "40P01", UNIQUE_VIOLATION)  # serialization_failure, deadlock_detected
 READ_ONLY = "25006"

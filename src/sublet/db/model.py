@@ -3,6 +3,7 @@ stores run, and what both databases share.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Clock = Callable[[], datetime]
 log = structlog.get_logger()
+
+INSUFFICIENT_PRIVILEGE = "42501"
+"""The SQLSTATE of PostgreSQL if the role may not do something."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -176,8 +180,18 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
             "Check the result before you try again."
         )
     refusal = Unavailable(message, retry_after_seconds=1)
-    refusal.add_note(f"The cause: {driver_message(error)}.")
+    refusal.add_note(f"The cause: {driver_message(error)}.{_advice_about_rights(error)}")
     return refusal
+
+
+def _advice_about_rights(error: BaseException) -> str:
+    cause = getattr(error, "orig", error)
+    if getattr(cause, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+        return " Give `database_url` a role that may do this: see docs/operating/privileges.md."
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return " Run the command as the user of the service, which owns the file and its folder."
+    return ""
 
 
 def driver_message(error: BaseException) -> str:

@@ -38,6 +38,7 @@ from sublet.schema_revision import (
     known_revisions,
     open_engine,
     reading,
+    refuse_other_encoding,
     schema_compatible_with,
     why_unusable,
 )
@@ -177,7 +178,7 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
     if not plan.migrations:
         return plan.before, plan.after
     if plan.before is None:
-        _refuse_other_encoding(connection)
+        refuse_other_encoding(connection)
     if not force:
         plan.refuse_running()
     config = migrations_config()
@@ -188,18 +189,6 @@ def upgrade_within(connection: Connection, *, force: bool = False) -> tuple[str 
     if compatible:
         connection.execute(insert(schema_compatible_with), compatible)
     return plan.before, plan.after
-
-
-def _refuse_other_encoding(connection: Connection) -> None:
-    """Raise `Unavailable` if a database of PostgreSQL can't store every character."""
-    if connection.dialect.name != "postgresql":
-        return
-    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
-    if encoding != "UTF8":
-        raise Unavailable(
-            f"The database has the encoding {encoding}, in which not every text can be stored. Create it "
-            "with ENCODING 'UTF8' TEMPLATE template0, then try again."
-        )
 
 
 def take_advisory_lock(connection: Connection) -> None:

@@ -49,9 +49,9 @@ def parse_zone_file(text: str, domain: str) -> ZoneFile:
     with absolute names. Not checked: contradictions between records.
 
     Raises:
-        InvalidZoneFile: not a zone file, an `$INCLUDE`, a record outside the zone, an owner with an escaped
-            character, a DNAME, a TTL above 2**31 - 1 seconds, or DNSSEC records (signatures would become
-            invalid when the zone changes).
+        InvalidZoneFile: not a zone file, no records, an `$INCLUDE`, a record outside the zone, an owner with
+            an escaped character, a DNAME, a TTL above 2**31 - 1 seconds, or DNSSEC records (signatures would
+            become invalid when the zone changes).
     """
     origin = dns.name.from_text(domain)
     zone = dns.zone.Zone(origin, relativize=False)
@@ -65,9 +65,11 @@ def parse_zone_file(text: str, domain: str) -> ZoneFile:
             f"Line {line} of the zone file has a record outside the zone {domain}. Remove the record."
         ) from None
     except (dns.exception.DNSException, ValueError, KeyError, UnicodeError) as error:
-        reason = str(error) or type(error).__name__
+        reason = (str(error) or type(error).__name__).replace("the zone file:", "line ", 1).rstrip(".")
         raise InvalidZoneFile(f"The zone file can't be read: {reason}. Check the file.") from error
     records = tuple(sorted(_records(zone)))
+    if not records:
+        raise InvalidZoneFile(f"The zone file has no records. Give the file of the zone {domain}.")
     apex = {"SOA", "NS"}
     return ZoneFile(
         _settings(zone, origin),

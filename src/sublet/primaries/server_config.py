@@ -97,8 +97,10 @@ class ConfigFile(Struct, frozen=True):
 
     @property
     def mode(self) -> str:
-        """The permissions in octal."""
-        return "0640" if self.is_secret else "0644"
+        """The permissions in octal. A server whose files belong to root reads its secrets by its group."""
+        if not self.is_secret:
+            return "0644"
+        return "0640" if self.owner.startswith("root:") else "0400"
 
     @property
     def name(self) -> str:

@@ -244,7 +244,7 @@ def parse_mail_address(text: str) -> str:
     try:
         address = f"{local}@{parse_host(domain)}"
     except ValueError as error:
-        if domain and "." not in domain:
+        if "." not in domain:
             raise ValueError(
                 f"`{_shown(text)}` has no full domain after the @. Give an address such as name@example.net."
             ) from error

@@ -61,7 +61,7 @@ class SubdomainResource(SubletResource):
         Attribute(
             "glue",
             Glue(),
-            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["192.0.2.1"] '
+            'The addresses of nameservers at or below the name: `{ "ns1.blog.example.net" = ["8.8.4.4"] '
             "}`; by default none.",
             optional=True,
             computed=True,

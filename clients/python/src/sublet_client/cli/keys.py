@@ -6,7 +6,8 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from sublet_client.cli.session import Ctl, command, group, with_yes
+from sublet_client._errors import TokenNotFound
+from sublet_client.cli.session import Ctl, Stop, command, group, with_yes
 from sublet_client.models import UpdateKey
 
 COLUMNS = ("id", "name", "key_name", "record_names", "expires_at", "last_used_at")
@@ -66,4 +67,8 @@ def remove(ctl: Ctl, name: str, key_id: int, yes: bool) -> UpdateKey:
     """Revoke a key of a name for good."""
     ctl.ask(f"Revoke the key {key_id} of {name} for good?", "the same command with --yes", yes=yes)
     with ctl.client() as client:
-        return client.update_keys.revoke(name, key_id)
+        try:
+            return client.update_keys.revoke(name, key_id)
+        except TokenNotFound:
+            sentence = f"{name} has no key {key_id}, or it may do more than your token."
+            raise Stop(sentence, f"subletctl keys list {name}") from None
