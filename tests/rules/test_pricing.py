@@ -9,7 +9,8 @@ from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
 from sublet.structs import replace
 from sublet.subdomains.charge import registration_price, renewal_price
-from sublet.subdomains.modes import Quota, choose_mode, default_quota, withheld_modes
+from sublet.subdomains.modes import choose_mode
+from sublet.subdomains.quota import Quota, default_quota, withheld_modes
 
 OFFERS = {mode: Offer(1, mode, 10 * index, 10 * index + 1, 365, None) for index, mode in enumerate(MODES)}
 OFFERED = [set(some) for count in range(len(MODES) + 1) for some in combinations(MODES, count)]

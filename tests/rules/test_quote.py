@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sublet.credits.model import AppliedCoupon, Payable, Quote
+from sublet.credits.quote import check_payment, make_quote
 from sublet.errors import (
     InsufficientCredits,
     InsufficientScope,
@@ -13,7 +14,6 @@ from sublet.errors import (
     PriceChanged,
     Refusal,
 )
-from sublet.subdomains.charge import check_payment, make_quote
 
 EXPIRY = datetime(2027, 11, 21, 9, 30, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, renewal_available
 from sublet.subdomains.model import UpdateNameservers
-from sublet.subdomains.modes import Quota, quota_limit
+from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore
 from sublet.subdomains.retry import retry

@@ -165,7 +165,7 @@ def list_users(session: Session, containing: Containing = None, limit: Limit = 1
 @command(user_app, "show")
 def show(session: Session, user: UserName) -> Answer:
     """Show a user, or an organization's account (`organization:ID`), with balance, free names and roles."""
-    from sublet.subdomains.modes import default_quota, quota_limit  # noqa: PLC0415
+    from sublet.subdomains.quota import default_quota, quota_limit  # noqa: PLC0415
     from sublet.subdomains.store import count_free  # noqa: PLC0415
 
     def query(tx: Tx) -> tuple[Member, int, int, list[Membership]]:

@@ -21,7 +21,7 @@ from sublet.operations.publication_wait import PublicationWaiter
 from sublet.operations.rate_limiter import RateLimiter
 from sublet.platform_domains.model import PlatformDomain
 from sublet.secret import Secret
-from sublet.subdomains.modes import default_quota, withheld_modes
+from sublet.subdomains.quota import default_quota, withheld_modes
 
 LAST_USED_PRECISION = timedelta(hours=1)
 """The precision of `last_used_at` of tokens and sessions."""

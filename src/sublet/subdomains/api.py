@@ -88,9 +88,9 @@ from sublet.subdomains.model import (
     SubdomainFilter,
     UpdateNameservers,
 )
-from sublet.subdomains.modes import find_quota
 from sublet.subdomains.nameservers import registry_warnings
 from sublet.subdomains.naming import canonical_domain
+from sublet.subdomains.quota import find_quota
 from sublet.subdomains.register import register
 from sublet.subdomains.renew import renew
 from sublet.subdomains.restore import restore

@@ -12,6 +12,7 @@ from sublet.accounts.find import refuse_suspended
 from sublet.accounts.model import User
 from sublet.audit import Actor
 from sublet.credits.model import Payable
+from sublet.credits.quote import check_payment, make_quote
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.dns.look_alikes import looks_reserved, mixes_scripts, skeleton
@@ -23,18 +24,13 @@ from sublet.platform_domains.labels import MODES_BY_CLASS, classify
 from sublet.platform_domains.model import Label, Offer, PlatformDomain, has_zone_nameserver
 from sublet.structs import replace
 from sublet.subdomains import delegation_store, store
-from sublet.subdomains.charge import (
-    check_payment,
-    make_quote,
-    refuse_over_daily_credits,
-    registration_price,
-    renewal_price,
-)
+from sublet.subdomains.charge import refuse_over_daily_credits, registration_price, renewal_price
 from sublet.subdomains.dates.timeline import future_events
 from sublet.subdomains.lifecycle import is_restorable, term_end
 from sublet.subdomains.model import OperatorPermission, Register
-from sublet.subdomains.modes import NOTHING_WITHHELD, Quota, choose_mode, operator_offer, quota_limit
+from sublet.subdomains.modes import NOTHING_WITHHELD, choose_mode, operator_offer
 from sublet.subdomains.naming import find_named_platform_domains, registrable_name, resolve_name
+from sublet.subdomains.quota import Quota, quota_limit
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 
 

@@ -18,7 +18,7 @@ from sublet.subdomains.find import (
 )
 from sublet.subdomains.lifecycle import closing_allows_restore, is_grace_over
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.modes import refuse_over_quota
+from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.renew import extend, refuse_closing
 from sublet.subdomains.sweep.plausible_clock import refuse_implausible_clock
 

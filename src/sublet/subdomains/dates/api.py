@@ -30,8 +30,8 @@ from sublet.subdomains.dates.timeline import EVENTS, PAST_ACTIONS, PAST_EVENTS_M
 from sublet.subdomains.find import find_in_account, find_in_account_or_trash
 from sublet.subdomains.lifecycle import ACTIONS, allowed_actions, auto_renew_at, renewal_available
 from sublet.subdomains.model import Subdomain, Term
-from sublet.subdomains.modes import find_quota
 from sublet.subdomains.nameservers import find_enclosed_nameservers_of_subdomain, stored_warnings
+from sublet.subdomains.quota import find_quota
 from sublet.subdomains.shapes import FQDN, SUBDOMAIN_EXAMPLE, SubdomainShape
 from sublet.subdomains.sweep.store import PastMilestone, list_milestones
 

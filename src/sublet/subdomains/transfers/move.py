@@ -20,7 +20,7 @@ from sublet.subdomains import store as subdomain_store
 from sublet.subdomains.availability import unavailable
 from sublet.subdomains.find import lock_for_operator, refuse_purged, reread
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.modes import refuse_over_quota
+from sublet.subdomains.quota import refuse_over_quota
 from sublet.subdomains.transfers import store
 from sublet.subdomains.transfers.end import end_transfers_of_names
 from sublet.subdomains.transfers.find import (
