@@ -1,8 +1,8 @@
 """The members of `before` and `after` in audit events that have texts of users, and which of them are erased
 with a user (no SQL).
 
-`tests/support/declared_members.py` has the other members. It fails a test that records one that is in neither
-file.
+The other members are in `tests/support/declared_members.py`. A test fails if it records a member that is in
+neither file.
 """
 
 from collections.abc import Mapping

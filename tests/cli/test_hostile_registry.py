@@ -61,7 +61,7 @@ def write_everywhere(
 
     `number` is different for each text. No answer is an internal error.
     """
-    root = service.base_url.removesuffix("/api/v1")
+    root = service.origin
     authenticator = Authenticator(root)
     challenge = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
     fqdn, local = f"name-{number}.example.test", text[:64]

@@ -471,7 +471,7 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     assert f"is for {service.base_url}, and SUBLET_URL is http://127.0.0.1:9" in foreign, "so it isn't sent"
     assert "unset SUBLET_URL, or subletctl login http://127.0.0.1:9" in foreign
     assert "There is no token" in run("whoami", "--profile", "new", exit_code=4).stderr
-    monkeypatch.setenv("SUBLET_URL", service.base_url.removesuffix("/api/v1"))
+    monkeypatch.setenv("SUBLET_URL", service.origin)
     assert who.email in run("whoami").stdout
     monkeypatch.delenv("SUBLET_URL")
     rotated = run("tokens", "rotate", "laptop", "--overlap-seconds", "0", "--profile", "default")
@@ -608,9 +608,15 @@ def test_nothing_is_issued_that_cannot_be_stored(
 def test_programs_store_profiles_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
-    code = "from sublet_client.cli.profiles import *; save_profile('other', 'https://names.example.net', 'x')"
+    code = (
+        "from sublet_client.cli.profiles import *; print(flush=True); "
+        "save_profile('other', 'https://names.example.net', 'x')"
+    )
     with profiles.changed() as own:
-        other = subprocess.Popen([sys.executable, "-c", code])
+        other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert other.stdout is not None
+        with other.stdout:
+            assert other.stdout.readline(), "it has started, so it waits for the lock"
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(2)
         own["own"] = {"url": "https://names.example.net"}

@@ -55,7 +55,7 @@ def by_mail(service: RunningService) -> Browser:
     user = new_user(service)
     browser = signed_in(service, user.email)
     options = browser.call("POST", "/passkeys/challenge", {}).json()["public_key"]
-    credential = Authenticator(service.base_url.removesuffix("/api/v1")).create(options)
+    credential = Authenticator(service.origin).create(options)
     added = browser.call("POST", "/passkeys", {"name": "phone", "credential": credential})
     assert added.status_code == 201, added.text
     return signed_in(service, user.email)

@@ -63,7 +63,7 @@ def test_the_mail_says_how_to_accept(shop: RunningService, ada: Registrant, bob:
     offered = push(shop, ada, bob.email).json()["transfer"]
     mails = shop.read(lambda tx: list_mails(tx, waiting=False, user_id=None, limit=5))
     (mail,) = [each for each in mails if each.recipient == bob.email]
-    origin = shop.base_url.removesuffix("/api/v1")
+    origin = shop.origin
     assert f"\n{origin}/transfers/{offered['id']}\n" in mail.text
     assert shop.call(bob, "POST", f"/transfers/{offered['id']}/accept").status_code == 200
 

@@ -469,7 +469,7 @@ def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registr
         return status == 200
 
     def by_dyndns(number: int) -> None:
-        url = shop.base_url.removesuffix("/api/v1") + "/nic/update"
+        url = shop.origin + "/nic/update"
         query = {"hostname": f"d{number}.{key.fqdn}", "myip": "8.8.4.4"}
         assert shop.client.get(url, params=query, auth=("none", token)).text == "good 8.8.4.4\n"
 
@@ -533,5 +533,5 @@ def test_a_leaked_key_of_certificates_changes_nothing_else(shop: RunningService,
     assert send(shop, allowed).rcode() == dns.rcode.NOERROR
     for password in (key.secret, key.name):
         assert shop.call(password, "GET", "/me").status_code == 401
-        url = shop.base_url.removesuffix("/api/v1") + "/nic/update"
+        url = shop.origin + "/nic/update"
         assert shop.client.get(url, params={"hostname": fqdn}, auth=("none", password)).status_code == 401

@@ -73,7 +73,7 @@ def update(
     credentials = base64.b64encode(f"{user_name}:{token}".encode()).decode()
     answer = shop.client.request(
         method,
-        shop.base_url.removesuffix("/api/v1") + "/nic/update",
+        shop.origin + "/nic/update",
         params=query,
         headers={"authorization": f"Basic {credentials}", **(headers or {})},
     )
@@ -179,14 +179,14 @@ def test_only_tokens_that_may_change_records_are_accepted(shop: RunningService, 
     elsewhere = robot(shop, user, networks=["192.0.2.0/24"])
     for token in ("", wrong, reading, elsewhere):
         assert update(shop, token, hostname=fqdn, myip=FIRST) == (401, ["badauth"])
-    bare = shop.client.get(shop.base_url.removesuffix("/api/v1") + "/nic/update", params={"hostname": fqdn})
+    bare = shop.client.get(shop.origin + "/nic/update", params={"hostname": fqdn})
     assert (bare.status_code, bare.text) == (401, "badauth\n")
     assert bare.headers["www-authenticate"].startswith("Basic ")
     for header in (f"Bearer {user.token}", "Basic ?", "Basic /w==", "Basic"):
         status, found = update(shop, "", hostname=fqdn, myip=FIRST, headers={"authorization": header})
         assert (status, found) == (401, ["badauth"]), header
     assert update(shop, robot(shop, user), user_name="any", hostname=fqdn, myip=FIRST)[1] == [f"good {FIRST}"]
-    head = shop.client.head(shop.base_url.removesuffix("/api/v1") + "/nic/update")
+    head = shop.client.head(shop.origin + "/nic/update")
     assert head.status_code == 405
 
 

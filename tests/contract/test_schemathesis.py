@@ -94,7 +94,7 @@ def run_schemathesis(url: str, token: str, config: Path) -> "subprocess.Complete
 def test_the_document_and_the_service_agree(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), publish_wait_ms=20) as service:
         token = seed_names(service)
-        url = service.base_url.removesuffix("/api/v1") + "/openapi.json"
+        url = service.origin + "/openapi.json"
         config = tmp_path / "schemathesis.toml"
         write_config(http_clients.get(url).json(), config)
         done = run_schemathesis(url, token, config)

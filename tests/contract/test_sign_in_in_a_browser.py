@@ -36,7 +36,7 @@ class Browser:
 
     def __init__(self, service: RunningService, page: Page) -> None:
         self.service, self.page = service, page
-        self.origin = service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
+        self.origin = service.origin.replace("127.0.0.1", "localhost")
         devtools = page.context.new_cdp_session(page)
         devtools.send("WebAuthn.enable")
         devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})

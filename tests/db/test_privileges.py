@@ -140,7 +140,7 @@ def _notify(service: RunningService, name: str) -> None:
 
 def _use_sessions(service: RunningService, member: Registrant) -> None:
     """Send each request that only a session may send."""
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     assert service.client.post(f"{origin}/auth/sessions", json={"email": member.email}).status_code == 202
     of_member = (mails.c.recipient == member.email) & mails.c.text.contains("your code is")
     newest = select(mails.c.text).where(of_member).order_by(mails.c.id.desc())

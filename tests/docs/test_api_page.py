@@ -153,7 +153,7 @@ def newest_key(service: RunningService, token: str) -> str:
 
 def send(service: RunningService, token: str, command: str) -> Any:
     """Send the request of a printed `curl` command."""
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     named = {
         "${BASE%/api/v1}": origin,
         "$BASE": service.base_url,

@@ -97,7 +97,7 @@ def test_every_endpoint_has_its_section_in_the_order_of_the_contract() -> None:
 def test_every_metric_is_explained(service: RunningService) -> None:
     service.add_domain()
     service.register(service.add_user(), "a.example.test", nameservers=["ns1.provider.example"])
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     shown = service.client.get(f"{origin}/metrics").text
     metrics = set()
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", shown, re.MULTILINE):

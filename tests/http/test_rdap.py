@@ -254,7 +254,7 @@ def test_limits_by_address_and_network(tmp_path: Path) -> None:
         "trusted_proxies": "127.0.0.1",
     }
     with running_service(registry_address(tmp_path), **settings) as service:
-        root = service.base_url.removesuffix("/api/v1")
+        root = service.origin
 
         def ask(address: str) -> httpx.Response:
             fields = {"x-forwarded-for": address}

@@ -12,7 +12,7 @@ from support.serve_process import wait_until
 
 
 def _ready(service: RunningService) -> tuple[int, bool, str]:
-    answer = service.client.get(service.base_url.removesuffix("/api/v1") + "/readyz")
+    answer = service.client.get(service.origin + "/readyz")
     told = answer.json()
     return answer.status_code, told["checks"]["database"], told.get("reason", "")
 

@@ -53,7 +53,7 @@ def test_no_token_of_a_request_is_logged_or_stored(tmp_path: Path, log_format: s
         for path in (f"/devices/{USER_CODE}", f"/devices/{USER_CODE}/allow", f"/devices/{USER_CODE}/typo"):
             service.call(user, "GET", path)
         service.call(None, "GET", f"/auth/invitations/{CODE}")
-        metrics = service.client.get(service.base_url.removesuffix("/api/v1") + "/metrics").text
+        metrics = service.client.get(service.origin + "/metrics").text
         assert serving.stop() == 0
 
         def events(tx: Tx) -> str:

@@ -100,7 +100,7 @@ def test_unknown_paths_and_methods_count_for_the_address(tmp_path_factory: pytes
         assert [each.status_code for each in sent] == [404, 404, 405, 405, 429, 429, 429]
         assert {each.json()["error"] for each in sent[4:]} == {"rate_limited"}
         assert sent[4].headers["ratelimit-policy"] == '"address";q=4;w=60'
-        root = service.base_url.removesuffix("/api/v1")
+        root = service.origin
         outside = service.client.get(f"{root}/favicon.ico", headers={"x-forwarded-for": ADA})
         assert outside.status_code == 429
         assert service.call(None, "GET", "/nowhere", x_forwarded_for=HER_NEIGHBOUR).status_code == 404

@@ -162,7 +162,7 @@ def test_a_frozen_primary(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert zone["wrong"][0]["since"] is not None
     assert (zone["primary"]["standing"], zone["fence"], zone["waiting"]) == ("away", "unknown", 1)
     assert zone["secondaries"][0]["standing"] == "unjudged"
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     assert service.client.get(f"{origin}/readyz").status_code == 200
     service.clock.advance(minutes=6)
     (violation,) = [each for each in service.doctor() if each.invariant == "nothing_waits"]

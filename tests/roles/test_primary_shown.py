@@ -27,7 +27,7 @@ def short_folder() -> Iterator[Path]:
 
 def ready(service: RunningService) -> dict[str, Any]:
     """Return the part of `/readyz` about PostgreSQL."""
-    answer = service.client.get(service.base_url.removesuffix("/api/v1") + "/readyz")
+    answer = service.client.get(service.origin + "/readyz")
     assert answer.status_code == 200
     return dict(answer.json()["postgresql"])
 

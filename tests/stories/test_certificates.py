@@ -159,7 +159,7 @@ def primary_of(server: str, folder: Path) -> AbstractContextManager[NameServerPr
 
 def sign_up(service: RunningService, mailbox: Mailbox) -> str:
     """Open an account in two requests, and return its token."""
-    auth = service.base_url.removesuffix("/api/v1") + "/auth"
+    auth = service.origin + "/auth"
     asked = service.client.post(f"{auth}/signup", json={"email": "eve@example.org", "name": "Eve"})
     assert asked.status_code == 202, asked.text
     wait_until(lambda: bool(mailbox.messages()))

@@ -41,7 +41,7 @@ def test_a_stranger_publishes_a_name(registry_url: str, capsys: pytest.CaptureFi
 
 def _from_nothing_to_a_name(service: RunningService, mailbox: Mailbox) -> int:
     """Sign up, register a name and see its delegation; return the number of requests."""
-    auth = service.base_url.removesuffix("/api/v1") + "/auth"
+    auth = service.origin + "/auth"
     client: httpx.Client = service.client
     asked = client.post(f"{auth}/signup", json={"email": "eve@example.org", "name": "Eve"})
     assert (asked.status_code, asked.json()["expires_in_seconds"]) == (202, 900)

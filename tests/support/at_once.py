@@ -26,7 +26,7 @@ def send_at_once(service: RunningService, requests: Sequence[Request]) -> list[h
     """Open a connection for each request, wait until all are open, then send all, and return the answers in
     order.
     """
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     barrier = asyncio.Barrier(len(requests))
 
     async def send(request: Request) -> httpx.Response:

@@ -158,7 +158,7 @@ def origin_of(service: RunningService) -> str:
     """Return the origin of the console, on localhost, because browsers accept its cookie over plain HTTP only
     there.
     """
-    return service.base_url.removesuffix("/api/v1").replace("127.0.0.1", "localhost")
+    return service.origin.replace("127.0.0.1", "localhost")
 
 
 def sign_in(context: BrowserContext, origin: str, secret: str) -> None:

@@ -325,19 +325,19 @@ def device_not_found(service: RunningService) -> Iterator[Send]:
 
 @_refused
 def signup_closed(service: RunningService) -> Iterator[Send]:
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     body = {"email": "eve@example.org", "name": "Eve"}
     yield lambda: service.client.post(f"{origin}/auth/signup", json=body)
 
 
 def _device_code(service: RunningService) -> dict[str, str]:
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     started: dict[str, str] = service.client.post(f"{origin}/auth/device", json={}).json()
     return started
 
 
 def _poll(service: RunningService, device_code: str) -> httpx.Response:
-    origin = service.base_url.removesuffix("/api/v1")
+    origin = service.origin
     return service.client.post(f"{origin}/auth/device/token", json={"device_code": device_code})
 
 

@@ -56,7 +56,7 @@ class RdapWorld:
 
     @property
     def root(self) -> str:
-        return self.service.base_url.removesuffix("/api/v1")
+        return self.service.origin
 
     def get(self, path: str, fields: dict[str, str] | None = None) -> httpx.Response:
         """Send a GET request for a path below /rdap/."""

@@ -67,7 +67,7 @@ class ServeProcess:
     def _is_ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, f"it ended with {self.process.returncode}"
-        url = self.service.base_url.removesuffix("/api/v1") + "/readyz"
+        url = self.service.origin + "/readyz"
         try:
             answer = http_clients.get(url, timeout=ANSWER_SECONDS)
         except httpx.TransportError as error:

@@ -23,7 +23,6 @@ URL = "https://names.example.net"
 SITE = Site(URL, "names.example.net")
 LIFETIME = timedelta(days=14)
 ANY_BROWSER = Browser()
-_CODE = re.compile(r"your code is (\d{6})", re.IGNORECASE)
 
 
 def texts_to(registry: Registry, email: str) -> list[str]:

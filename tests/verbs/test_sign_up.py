@@ -86,7 +86,7 @@ def test_an_address_with_an_account_gets_a_code_to_sign_in(registry: Registry) -
         registry.advance(minutes=2)
     assert len(texts_to(registry, EMAIL)) == 5, "five an hour at the request of one network"
     wish(registry, network="192.0.2.0/24")
-    assert len(texts_to(registry, EMAIL)) == 6, "a stranger's requests keep nobody from signing in"
+    assert len(texts_to(registry, EMAIL)) == 6, "requests of strangers don't lock the user out"
 
 
 def test_sign_ups_of_a_network_are_limited_alike_for_known_and_unknown_addresses(registry: Registry) -> None:

@@ -43,9 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         other, old = signed_in(service, ADA), console(service, ADA)
         (session, *_) = other.call("GET", "/sessions").json()["sessions"][1:]
         service.clock.advance(minutes=11)
-        device = service.client.post(
-            service.base_url.removesuffix("/api/v1") + "/auth/device", json={}
-        ).json()
+        device = service.client.post(service.origin + "/auth/device", json={}).json()
         ids = {
             "offer": offered["transfer"]["id"],
             "token": token["id"],

@@ -108,7 +108,7 @@ def test_a_token_for_a_changing_address(
     assert list(texts) == ["a router", "ddclient", "inadyn", "curl"]
     assert texts["ddclient"].splitlines()[-1] == f"home.{FQDN}"
     (secret,) = set(re.findall(r"sublet_\w+", "".join(texts.values())))
-    url = service.base_url.removesuffix("/api/v1") + "/nic/update"
+    url = service.origin + "/nic/update"
     for host, word in ((f"home.{FQDN}", "good"), (FQDN, "nohost"), (f"www.home.{FQDN}", "nohost")):
         query = {"hostname": host, "myip": "8.8.8.8"}
         answer = service.client.get(url, params=query, auth=("none", secret)).text

@@ -122,7 +122,7 @@ def print_answer(answer: Answer, *, json_only: bool) -> None:
             print(escape_controls(line))
         if answer.table is not None:
             _print_table(answer.table)
-    print(end="", flush=True)
+    sys.stdout.flush()
 
 
 def _print_table(table: Table) -> None:

@@ -62,10 +62,11 @@ def list_identities(tx: Tx, user_id: int) -> set[str]:
 
 
 def list_own_addresses(tx: Tx, user_id: int) -> set[str]:
-    """Return the present and former e-mail addresses of a user like `list_identities`, except those that
-    another user has now.
+    """Return the present and former e-mail addresses of a user, spelt as by `list_identities`, except those
+    that another user has now.
 
-    Rows are found by these. The name is left out, because a user may take any, also another user's address.
+    Rows are found by these, and not by the user's name: a user may take any name, also another user's
+    address.
     """
     found = _spellings(_list_members(tx, user_id, "email"))
     taken = select(users.c.email).where(users.c.email.in_(found) & (users.c.id != user_id))
@@ -109,8 +110,8 @@ def erase_texts(
     """Erase the texts of a user's tokens, tickets, mails, names and suspensions; delete the sessions,
     passkeys, mailed codes and idempotency keys.
 
-    `identities` come from `list_identities`, and `addresses` from `list_own_addresses`, because mail can be
-    older than the user. Mail that isn't sent yet is cancelled.
+    `identities` come from `list_identities`. Mail can be older than the user, so it is found by `addresses`
+    too, from `list_own_addresses`. Mail that isn't sent yet is cancelled.
     """
     run = tx.connection.execute
     run(update(tokens).where(tokens.c.user_id == user_id).values(name=TEXT, **_null_texts(tokens)))

@@ -118,7 +118,8 @@ async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:
     return call.render(
         "token",
         token=token,
-        # A form that is shown again is still of what it was filled in for, until it was refused for that.
+        # A form that is shown again keeps the tag of the token that the user saw. If the token has changed
+        # since, the form was refused, and gets the tag of the token as it is now.
         etag=(not is_outdated and call.form.get("etag")) or entity_tag(answer),
         is_live=is_live,
         scopes=_scopes(),

@@ -121,7 +121,7 @@ def _run(
 
 def _unready(writing: Writing) -> str:
     """Return the reason in `/readyz`; "" if the service is ready."""
-    answer = writing.service.client.get(writing.service.base_url.removesuffix("/api/v1") + "/readyz")
+    answer = writing.service.client.get(writing.service.origin + "/readyz")
     assert answer.status_code in (200, 503)
     return "" if answer.status_code == 200 else str(answer.json().get("reason"))
 

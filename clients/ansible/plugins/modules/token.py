@@ -116,7 +116,7 @@ def create(module, client, name, wanted):
     if module.check_mode:
         return told
     made = client.tokens.create(name, **wanted)
-    if made.secret is None:  # its answer was lost, so nobody has the secret
+    if made.secret is None:  # the answer with the secret was lost
         made = client.tokens.rotate(made.token.id, overlap_seconds=0)
     return {**told, "token_id": made.token.id, "secret": made.secret.reveal() if made.secret else None}
 

@@ -147,7 +147,7 @@ class TokenResource(SubletResource):
 
     def _issued(self, made: SecretAnswer) -> State:
         """Return the state of a token with its new secret."""
-        if made.secret is None:  # its answer was lost, so nobody has the secret
+        if made.secret is None:  # the answer with the secret was lost
             made = self.client.tokens.rotate(made.token.id, overlap_seconds=0)
         return _state(made.token) | {"secret": made.secret.reveal() if made.secret is not None else None}
 

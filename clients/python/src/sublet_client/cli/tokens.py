@@ -97,7 +97,7 @@ def create(ctl: Ctl, name: str, **given: Any) -> dict[str, Any]:
         raise click.UsageError("Give at least one --scope, such as --scope subdomains:read.")
     with ctl.client() as client:
         made = client.tokens.create(name, **_restrictions(given))
-        if made.secret is None:  # its answer was lost, so nobody has the secret
+        if made.secret is None:  # the answer with the secret was lost
             made = client.tokens.rotate(made.token.id, overlap_seconds=0)
     return _with_secret(made)
 
