@@ -13,7 +13,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, func
 from sublet.accounts import store as account_store
 from sublet.accounts.tokens.issue import digest, issue_token, revoke_token
 from sublet.db import Query
-from sublet.db.postgresql import PostgresqlDatabase
+from sublet.db.postgresql import QUERIES, PostgresqlDatabase
 from sublet.errors import Unavailable
 from sublet.subdomains import store
 from support.postgresql import fresh_database
@@ -26,6 +26,7 @@ NAME_OF = Query(
     lambda rows: None if not rows else str(rows[0][0]),
 )
 BACKEND = Query(select(func.pg_backend_pid()), lambda rows: int(rows[0][0]))
+SLEEP = Query(select(func.pg_sleep(600)), lambda _: None)
 NAMES = 200
 END_ALL_OTHERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
@@ -93,6 +94,33 @@ def test_concurrent_queries_get_their_own_results(url: str) -> None:
         asked = [1 + number % (NAMES + 1) for number in range(600)]
         found = await asyncio.gather(*(database.fetch(NAME_OF, number=number) for number in asked))
         assert found == [f"name {number}" if number <= NAMES else None for number in asked]
+
+    tell(url, story)
+
+
+def test_concurrent_queries_share_a_few_connections(url: str) -> None:
+    async def story(database: PostgresqlDatabase) -> None:
+        backends = await asyncio.gather(*(database.fetch(BACKEND) for _ in range(100)))
+        assert 1 < len(set(backends)) <= QUERIES
+        assert await database.fetch(BACKEND) in backends
+
+    tell(url, story)
+
+
+def test_a_query_that_finds_no_free_connection_in_time_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.db.postgresql.BEGIN_SECONDS", 0.2)
+
+    async def story(database: PostgresqlDatabase) -> None:
+        sleeping = [asyncio.create_task(database.fetch(SLEEP)) for _ in range(QUERIES)]
+        await asyncio.sleep(0)  # each takes a connection
+        with pytest.raises(Unavailable, match="all connections are in use"):
+            await database.fetch(NAME_OF, number=1)
+        for each in sleeping:
+            each.cancel()
+        await asyncio.wait(sleeping)
+        assert await database.fetch(NAME_OF, number=1) == "name 1"
 
     tell(url, story)
 

@@ -1,17 +1,19 @@
 """Connect to PostgreSQL: libpq parses the address, all waits have timeouts, and a server that may lose writes
-is refused. The event loop sends single queries on a connection of its own.
+is refused. The event loop sends single queries on connections of its own.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.json import set_json_loads
 from sqlalchemy import Engine, create_engine, event
 
-from sublet.db.error_kinds import ErrorKind, classify_error
 from sublet.db.model import JSON_OPTIONS
 from sublet.errors import Unavailable
 
@@ -39,6 +41,10 @@ WARNINGS = "sublet_warnings"
 Prepare = Callable[["psycopg.Connection[Any]"], None]
 AsyncConnection = psycopg.AsyncConnection[Any]
 Connect = Callable[[], Coroutine[Any, Any, AsyncConnection]]
+
+
+class NotBegunError(Exception):
+    """The transaction or query did not begin, and won't."""
 
 
 class LosesWrites(Exception):  # noqa: N818 - a warning, because nothing was lost yet
@@ -111,7 +117,7 @@ def postgresql_engine(url: str, prepare: Prepare = lambda _: None, **options: An
 
 _BEGIN_SESSION = """
 SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
-    set_config('idle_in_transaction_session_timeout', %s, false),
+    set_config('idle_in_transaction_session_timeout', %s, false), set_config('TimeZone', 'UTC', false),
     current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')
 """
 
@@ -149,6 +155,7 @@ class ConnectionSettings(Struct, frozen=True):
         connection: AsyncConnection = await psycopg.AsyncConnection.connect(
             address, autocommit=True, prepare_threshold=0
         )
+        set_json_loads(JSON_OPTIONS["json_deserializer"], connection)
         try:
             self._check(await (await connection.execute(_BEGIN_SESSION, self._timeouts())).fetchone())
         except BaseException:
@@ -161,7 +168,7 @@ class ConnectionSettings(Struct, frozen=True):
         return [f"{seconds}s" for seconds in (self.statement_seconds, LOCK_SECONDS, idle_seconds)]
 
     def _check(self, row: Any) -> None:
-        off = [name for name, value in zip(_LOSSES, row[3:], strict=True) if value == "off"]
+        off = [name for name, value in zip(_LOSSES, row[-len(_LOSSES) :], strict=True) if value == "off"]
         if off and not self.may_lose_writes:
             raise LosesWrites(
                 f"PostgreSQL has {' and '.join(f'{name} = off' for name in off)}: "
@@ -179,87 +186,68 @@ _LOSSES = {
 }
 
 
-class _CountedConnection(Struct, eq=False):
-    """A connection, open or opening, and the number of queries that use it.
+class QueryConnections:
+    """Connections for single queries. Each opens when it is needed, and runs one query at a time.
 
-    If `is_dropped`, the last query closes it.
+    Args:
+        most: the maximum number of connections.
     """
 
-    opening: "asyncio.Task[AsyncConnection]"
-    queries: int = 0
-    is_dropped: bool = False
-
-    def is_usable(self) -> bool:
-        if self.opening.get_loop() is not asyncio.get_running_loop():
-            return False
-        return not self.opening.done() or self._connection() is not None
-
-    def drop(self) -> None:
-        self.is_dropped = True
-        if not self.queries:
-            self.close()
-
-    def close(self) -> None:
-        self.opening.cancel()  # no effect on an open connection
-        connection = self._connection() if self.opening.done() else None
-        if connection is not None:
-            connection.pgconn.finish()
-
-    def _connection(self) -> AsyncConnection | None:
-        if self.opening.cancelled() or self.opening.exception() is not None:
-            return None
-        connection = self.opening.result()
-        return None if connection.closed else connection
-
-
-class QueryConnection:
-    """A connection that opens at the first query, and again after a loss, and runs one query at a time."""
-
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, most: int) -> None:
         self._connect = connect
-        self._current: _CountedConnection | None = None
-        self._is_outdated = False
+        self._free = asyncio.Semaphore(most)
+        self._idle: list[tuple[AsyncConnection, int]] = []
+        self._epoch = 0
 
-    async def rows(self, text: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    async def rows(self, text: str, parameters: Mapping[str, Any], begin_by: float) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 
         Raises:
-            psycopg.Error: the connection can't be opened or is lost, or PostgreSQL refuses the query.
+            NotBegunError: no connection was free at `begin_by` (seconds of `time.monotonic`).
+            psycopg.Error: a connection can't be opened or is lost, or PostgreSQL refuses the query.
         """
-        counted = self._usable_connection()
-        counted.queries += 1
         try:
-            connection = await asyncio.shield(counted.opening)
-            return await (await connection.execute(text, parameters)).fetchall()
-        except psycopg.Error as error:
-            if classify_error(error) is ErrorKind.LOST and counted is self._current:
-                self._drop()
-            raise
+            async with asyncio.timeout(begin_by - time.monotonic()):
+                await self._free.acquire()
+        except TimeoutError:
+            raise NotBegunError("all connections are in use") from None
+        try:
+            connection, epoch = self._take_idle() or await self._open()
+            try:
+                return await (await connection.execute(text, parameters)).fetchall()
+            finally:
+                self._keep(connection, epoch)
         finally:
-            counted.queries -= 1
-            if counted.is_dropped and not counted.queries:
-                counted.close()
+            self._free.release()
 
     def outdate(self) -> None:
-        """Make the next query open a new connection, because the server may be a standby now.
+        """Make the next queries open new connections, because the server may be a standby now.
 
         Any thread may call this.
         """
-        self._is_outdated = True
+        self._epoch += 1
 
     def close(self) -> None:
-        """Close the connection now, or after its last query if queries use it."""
-        self._drop()
+        """Close each connection now, or after its query."""
+        self.outdate()
+        self._take_idle()
 
-    def _usable_connection(self) -> _CountedConnection:
-        if self._current is not None and (self._is_outdated or not self._current.is_usable()):
-            self._drop()
-        if self._current is None:
-            self._is_outdated = False
-            self._current = _CountedConnection(asyncio.get_running_loop().create_task(self._connect()))
-        return self._current
+    async def _open(self) -> tuple[AsyncConnection, int]:
+        epoch = self._epoch
+        return await self._connect(), epoch
 
-    def _drop(self) -> None:
-        counted, self._current = self._current, None
-        if counted is not None:
-            counted.drop()
+    def _take_idle(self) -> tuple[AsyncConnection, int] | None:
+        """Return the connection that was used last. Close those that are outdated or lost."""
+        while self._idle:
+            connection, epoch = self._idle.pop()
+            if epoch == self._epoch and not connection.closed:
+                return connection, epoch
+            connection.pgconn.finish()
+        return None
+
+    def _keep(self, connection: AsyncConnection, epoch: int) -> None:
+        """Keep a connection for the next query, unless it is outdated, lost, or its query was cancelled."""
+        if epoch == self._epoch and connection.info.transaction_status is TransactionStatus.IDLE:
+            self._idle.append((connection, epoch))
+        else:
+            connection.pgconn.finish()

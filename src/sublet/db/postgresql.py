@@ -24,7 +24,8 @@ from sublet.db.connect import (
     WARNINGS,
     ConnectionSettings,
     LosesWrites,
-    QueryConnection,
+    NotBegunError,
+    QueryConnections,
     libpq_address,
     postgresql_engine,
 )
@@ -58,6 +59,8 @@ WRITERS, READERS = 8, 4
 """The maximum number of concurrent transactions. Readers have their own threads, because all writers may wait
 for a standby that is down.
 """
+QUERIES = 8
+"""The maximum number of concurrent queries of the event loop."""
 CONTENTIONS_MAX = 8
 """The maximum number of runs of a transaction that conflicts with other transactions."""
 LOST_SECONDS = 3.0
@@ -73,16 +76,12 @@ _WRITE_FAILURES = {DISK_FULL: DISK_IS_FULL, READ_ONLY: IS_READ_ONLY}
 """Why no write succeeds now, by PostgreSQL's code of the error."""
 
 
-class _NotBegunError(Exception):
-    """The transaction did not begin, and won't."""
-
-
 class _StandbyTimeoutError(ConnectionLost):
     """The COMMIT stopped waiting for the synchronous standby."""
 
 
 class PostgresqlDatabase:
-    """PostgreSQL: transactions on worker threads with pooled connections, single queries on a connection of
+    """PostgreSQL: transactions on worker threads with pooled connections, single queries on connections of
     the event loop.
     """
 
@@ -108,7 +107,7 @@ class PostgresqlDatabase:
         self._writers = ThreadPoolExecutor(WRITERS, "sublet-writer")
         self._readers = ThreadPoolExecutor(READERS, "sublet-reader")
         address = libpq_address(url)
-        self._queries = QueryConnection(lambda: connection_settings.connect(address))
+        self._queries = QueryConnections(lambda: connection_settings.connect(address), QUERIES)
         self._commit_watch = CommitWatch()
         self._commit_waiters = CommitWaiters()
         self._announcements = Announcements(address, self._commit_waiters.wake_from_thread)
@@ -142,8 +141,8 @@ class PostgresqlDatabase:
     async def fetch(self, query: Query[R], /, **parameters: object) -> R:
         statement = for_driver(query.statement, self._engine.dialect)
 
-        async def once(_begin_by: float) -> R:
-            rows = await self._queries.rows(*statement.call(parameters))
+        async def once(begin_by: float) -> R:
+            rows = await self._queries.rows(*statement.call(parameters), begin_by)
             return query.read(statement.rows(rows))
 
         return await self._repeat(once)
@@ -219,7 +218,7 @@ class PostgresqlDatabase:
             except Exception as error:
                 kind = (
                     ErrorKind.AWAY
-                    if isinstance(error, LosesWrites | _NotBegunError)
+                    if isinstance(error, LosesWrites | NotBegunError)
                     else classify_error(error)
                 )
                 is_unknown = mark is not None and mark.is_unknown
@@ -252,17 +251,17 @@ class PostgresqlDatabase:
         """Run a transaction on the next free thread.
 
         Raises:
-            _NotBegunError: the database is being closed, or no thread was free at `begin_by` (seconds of
+            NotBegunError: the database is being closed, or no thread was free at `begin_by` (seconds of
                 `time.monotonic`).
         """
         if self._is_closing:
-            raise _NotBegunError("the database is being closed")
+            raise NotBegunError("the database is being closed")
         running = threads.submit(once)
         answer = asyncio.wrap_future(running)
         try:
             await asyncio.wait((answer,), timeout=begin_by - time.monotonic())
             if not answer.done() and running.cancel():
-                raise _NotBegunError("all connections are in use")
+                raise NotBegunError("all connections are in use")
             return await answer
         finally:
             # If the caller is cancelled, this removes a transaction that is still queued. A running one
