@@ -20,7 +20,7 @@ SETS = [
     {"name": "@", "type": "A", "values": ["8.8.4.4", "8.8.8.8"]},
     {"name": "@", "type": "AAAA", "values": ["2a00:1450::1"]},
     {"name": "@", "type": "CAA", "values": ['0 issue "letsencrypt.org"']},
-    {"name": "@", "type": "HTTPS", "values": ["1 . alpn=h2"]},
+    {"name": "@", "type": "HTTPS", "values": [r'1 . alpn="h2,a_b+c/1.1" key700="a\"\\\\ ,\255"']},
     {"name": "@", "type": "MX", "values": ["10 mail.provider.example.", f"20 nowhere.{NAME}."]},
     {"name": "@", "type": "SSHFP", "values": ["4 2 " + "ab" * 32]},
     {"name": "@", "type": "TXT", "values": ["v=spf1 -all", "x" * 300]},

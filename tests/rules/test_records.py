@@ -128,12 +128,13 @@ WRONG_VALUES: list[tuple[str, str, str]] = [
     *(("A", text, "address_not_public") for text in ("10.0.0.1", "127.0.0.1", "192.0.2.1", r"\# 4 7f000001")),
     *(("AAAA", text, "address_not_public") for text in ("::1", "fe80::1", "2001:db8::1", "::ffff:8.8.8.8", "fd00::1")),  # noqa: E501
     *(("AAAA", text, "record_invalid") for text in ("8.8.8.8", "fe80::1%eth0", "[2a00::1]", "2a00:::1")),
-    *(("CAA", text, "record_invalid") for text in ("0 issue", "0 issue ;", "256 issue a", "1 issue a", '0 is-sue "a"', '0 "" "a"', "a b c")),  # noqa: E501
+    *(("CAA", text, "record_invalid") for text in ("0 issue", "0 issue ;", "256 issue a", "1 issue a", '0 is-sue "a"', '0 "" "a"', '0 issue ""', "a b c")),  # noqa: E501
     *(("CNAME", text, "record_invalid") for text in ("www", ".", "a..b", "a b.example.", "8.8.8.8", "a.b.8", "a.example. b", "*.a.example.")),  # noqa: E501
     *(("CNAME", text, "record_invalid") for text in (r"a\.b.example.", "a" * 64 + ".example", "a." * 127 + "a", "http://a.example/", "a.example:80")),  # noqa: E501
     *(("CNAME", text, "record_invalid") for text in (r"\# 4 02612e00", r"\# 2 c000", "a.example\nb.example", "a.example.\x07")),  # noqa: E501
     *(("HTTPS", text, "record_invalid") for text in ("1", "1 .. alpn=h2", "1 . alpn", "1 . port=70000", "0 . alpn=h2", "1 . mandatory=alpn")),  # noqa: E501
     *(("HTTPS", text, "record_invalid") for text in ("1 . alpn=h2 alpn=h3", "1 . ipv4hint=::1", "1 . ech=AAA=", "1 www alpn=h2")),  # noqa: E501
+    *(("HTTPS", text, "record_invalid") for text in ('1 . dohpath="/a;b"', '1 . key700="(a)"', r'1 . alpn="a\"b"', r'1 . alpn="\233"', "1 . alpn=a\\\\,b")),  # noqa: E501
     *(("HTTPS", text, "address_not_public") for text in ("1 . ipv4hint=8.8.8.8,10.0.0.1", "1 . ipv6hint=fe80::1")),  # noqa: E501
     *(("MX", text, "record_invalid") for text in ("mail.example.net", "10", "10 mail", "70000 a.example", "-1 a.example", "10 8.8.8.8", "10 a_b.example")),  # noqa: E501
     *(("SRV", text, "record_invalid") for text in ("1 2 a.example", "1 2 3", "1 2 70000 a.example", "1 2 3 a.example b", "1 2 3 _a.example", "1 2 3 a")),  # noqa: E501

@@ -43,7 +43,7 @@ STRANGE_OWNERS = (
 VALUES: dict[str, tuple[str, ...]] = {
     "A": ("8.8.8.8", "8.8.4.5", "10.0.0.1", "255.255.255.255", r"\# 4 01010101", r"\# 4 0808 0404"),
     "AAAA": ("2a00::1", "2A00:0:0::1", "::", "::1", "::ffff:8.8.8.8", "1:2:3:4:5:6:7:8", r"\# 16 2a00000000000000000000000000000a"),  # noqa: E501
-    "CAA": ('0 issue "letsencrypt.org"', "0 issue sectigo.com", '128 issuewild ";"', '0 iodef "mailto:a@b.example"', '0 ISSUE "a; b=c"', '0 issue ""'),  # noqa: E501
+    "CAA": ('0 issue "letsencrypt.org"', "0 issue sectigo.com", '128 issuewild ";"', '0 iodef "mailto:a@b.example"', '0 ISSUE "a; b=c"'),  # noqa: E501
     "CNAME": ("example.github.io.", "Example.Github.io.", "_a._b.example.", "localhost.", "a.example.", r"\# 11 0161076578616d706c6500", "-a.example."),  # noqa: E501
     "HTTPS": ("1 . alpn=h2,h3", '1 . alpn="h2"', "0 a.example.", "0 .", "1 a.example. port=8443", "1 . ipv4hint=8.8.8.8,8.8.4.4 ipv6hint=2a00::1", "1 . mandatory=alpn alpn=h2", "1 . alpn=h2 no-default-alpn", "1 . key700=abc", '1 . ech="AATAAAAA"', "1 ."),  # noqa: E501
     "MX": ("10 mail.example.", "0 .", "65535 a.example.", "010 A.EXAMPLE."),

@@ -69,6 +69,7 @@ STRICTER = {
     r"^(A|AAAA) `[^`]*[;()\"]": "a value is no line of a zone file: it has no comments or parentheses",
     r"^(TLSA|SSHFP) `[^`]*` can't be read": "a digest has the length of its algorithm",
     r"^(HTTPS|SVCB) `0 [^`]*` can't be read": "an alias has no parameters (RFC 9460, section 2.4.2)",
+    r"not all name servers can serve|value of a CAA record is empty": "PowerDNS can't serve it",
     r"^(HTTPS|SVCB) `[^`]*ech=[^`]*` can't be read": "the list of keys of ECH has its length",
 }
 """What we refuse and both programs accept: a pattern of our type and message, and our reason."""

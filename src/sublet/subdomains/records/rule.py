@@ -12,7 +12,7 @@ from sublet.dns.records import owner_of
 from sublet.dns.types import RECORD_TYPES, RecordSet, RecordSetInput
 from sublet.errors import FieldError
 from sublet.platform_domains.model import PlatformDomain
-from sublet.subdomains.records.values import InvalidValue, parse_labels, parse_value
+from sublet.subdomains.records.values import InvalidValue, check_served, parse_labels, parse_value
 
 TTL_SECONDS_MIN: Final = 60
 TTL_SECONDS_MAX: Final = 86_400
@@ -353,6 +353,7 @@ def _check_values(
             value, octets_of_value = parse_value(
                 fqdn, type_name, text, accepts_private=platform_domain.record_private_addresses
             )
+            check_served(type_name, value)
         except InvalidValue as error:
             errors.append(FieldError(f"{field}[{index}]", error.code, str(error)))
             continue

@@ -53,6 +53,12 @@ _STRICT_HOSTS: Final = frozenset({"MX", "SRV"})
 """The types whose host may have no underscore: BIND refuses these (its option `check-names`)."""
 
 
+_NOT_SERVED: Final = re.compile(r'[;()]|alpn="[\w./+,-]*[^\w./+,"-]', re.ASCII)
+"""What PowerDNS stores in the parameters of HTTPS and SVCB records, and then can't read. It answers SERVFAIL
+for the name, and no longer transfers the zone.
+"""
+
+
 class InvalidValue(ValueError):  # noqa: N818 - named like the classes in sublet.errors
     """The text is no value of the type.
 
@@ -102,6 +108,20 @@ def parse_value(fqdn: str, type_name: str, text: str, *, accepts_private: bool) 
     if len(canonical) > VALUE_CHARACTERS_MAX:
         raise InvalidValue(f"`{shown(text)}` is too long. Give at most {VALUE_CHARACTERS_MAX} characters.")
     return canonical, len(rdata.to_wire() or b"")
+
+
+def check_served(type_name: str, value: str) -> None:
+    """Raise `InvalidValue` for a value in canonical form that a primary accepts but doesn't serve as it is.
+
+    Not part of `parse_value`, which also reads values that are stored already.
+    """
+    if type_name in ("HTTPS", "SVCB") and _NOT_SERVED.search(value):
+        raise InvalidValue(
+            f"`{shown(value)}` has a character in its parameters that not all name servers can serve. Give "
+            "no `;`, `(` or `)`, and in `alpn` only letters, digits and `._/+-`."
+        )
+    if type_name == "CAA" and value.endswith(' ""'):  # PowerDNS serves an octet 0
+        raise InvalidValue('The value of a CAA record is empty. Give `";"` to allow no authority.')
 
 
 def parse_labels(text: str) -> list[str]:
