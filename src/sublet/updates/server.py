@@ -245,7 +245,7 @@ class UpdateServer:
         Raises:
             UpdateError: REFUSED: another type, or there is no such platform domain.
         """
-        if question.rdtype != dns.rdatatype.SOA or question.rdclass != dns.rdataclass.IN:
+        if question.rdtype != dns.rdatatype.SOA:
             raise UpdateError(dns.rcode.REFUSED)
         name = question.name.to_text(omit_final_dot=True).lower()
         found = await self._context.db.read(_find_zone, name)
@@ -259,12 +259,15 @@ def _question(message: dns.message.Message) -> dns.rrset.RRset:
     """Return the only question of a query.
 
     Raises:
-        UpdateError: NOTIMP: the message has another opcode; FORMERR: there are none or several questions.
+        UpdateError: NOTIMP: the message has another opcode; FORMERR: there are none or several questions;
+            REFUSED: its class isn't IN.
     """
     if message.opcode() != dns.opcode.QUERY:
         raise UpdateError(dns.rcode.NOTIMP)
     if len(message.question) != 1:
         raise UpdateError(dns.rcode.FORMERR)
+    if message.question[0].rdclass != dns.rdataclass.IN:
+        raise UpdateError(dns.rcode.REFUSED)
     return message.question[0]
 
 

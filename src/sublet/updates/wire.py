@@ -13,6 +13,7 @@ import dns.message
 import dns.name
 import dns.opcode
 import dns.rcode
+import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
 import dns.tsig
@@ -30,6 +31,9 @@ DeriveSecret = Callable[[str], bytes | None]
 """Returns the secret of the key with this name in lower case, without the final dot; None if no key has such
 a name.
 """
+_MAC_OCTETS: Final = 32
+_MAC_OCTETS_MIN: Final = 16
+"""Half of the MAC: a shorter one is no MAC (RFC 8945, section 5.2.2.1)."""
 _TIME_OCTETS: Final = 6
 _CLASS_ANY_OR_NONE: Final = (dns.rdataclass.ANY, dns.rdataclass.NONE)
 
@@ -56,8 +60,8 @@ def parse_message(wire: bytes, derive_secret: DeriveSecret, now: datetime) -> Pa
     """Parse a message, and check its signature if it has one.
 
     Raises:
-        BadMessageError: the message is malformed (FORMERR), or its TSIG is wrong (NOTAUTH with BADKEY, BADSIG
-            or BADTIME).
+        BadMessageError: the message is malformed (FORMERR, also for a MAC of an impossible length), or its
+            TSIG is wrong (NOTAUTH with BADKEY, BADSIG or BADTIME).
     """
     try:
         last_record_at = _scan(wire)
@@ -113,6 +117,8 @@ def _check_signature(
     secret = derive_secret(name) if tsig.algorithm == ALGORITHM else None
     if secret is None:
         raise BadMessageError(tsig_error_response(message, dns.rcode.BADKEY, now))
+    if not _MAC_OCTETS_MIN <= len(tsig.mac) <= _MAC_OCTETS:
+        raise BadMessageError(header_response(wire, dns.rcode.FORMERR))
     key = dns.tsig.Key(owner, secret, ALGORITHM)
     try:
         dns.tsig.validate(wire, key, owner, tsig, tsig.time_signed, b"", tsig_at)  # type: ignore[no-untyped-call]
@@ -144,17 +150,28 @@ def tsig_error_response(message: dns.message.Message, error: dns.rcode.Rcode, no
     assert message.tsig is not None  # noqa: S101 - the caller looked
     signed_at = int(now.timestamp())
     tsig = message.tsig[0].replace(time_signed=signed_at, mac=b"", error=error, other=b"")
-    name, rdata = message.tsig.name.to_wire() or b"", bytes(tsig.to_wire())
-    record = name + struct.pack("!HHIH", dns.rdatatype.TSIG, dns.rdataclass.ANY, 0, len(rdata)) + rdata
-    flags = dns.flags.QR | dns.opcode.to_flags(message.opcode()) | dns.rcode.NOTAUTH
-    return struct.pack("!HHHHHH", message.id, flags, 0, 0, 0, 1) + record
+    return _refused_header(message, tsig_count=1) + _tsig_record(message.tsig.name, tsig)
 
 
 def _bad_time_response(message: dns.message.Message, key: dns.tsig.Key, now: datetime) -> bytes:
-    """Return the signed response NOTAUTH with BADTIME and our time (RFC 8945, section 5.2.3)."""
-    response = dns.message.make_response(message)
-    response.set_rcode(dns.rcode.NOTAUTH)
+    """Return the signed response NOTAUTH with BADTIME and our time (RFC 8945, section 5.2.3).
+
+    It is signed at the client's time, so that the client doesn't refuse it for its time too.
+    """
+    assert message.tsig is not None  # noqa: S101 - the caller looked
     told = int(now.timestamp()).to_bytes(_TIME_OCTETS, "big")
-    response.use_tsig(key, tsig_error=dns.rcode.BADTIME, other_data=told)
-    response.request_mac = message.mac or b""
-    return write_response(response)
+    asked = message.tsig[0]
+    unsigned = asked.replace(mac=b"", error=dns.rcode.BADTIME, other=told)
+    header = _refused_header(message, tsig_count=0)
+    tsig, _ = dns.tsig.sign(header, key, unsigned, asked.time_signed, asked.mac)  # type: ignore[no-untyped-call]
+    return _refused_header(message, tsig_count=1) + _tsig_record(key.name, tsig)
+
+
+def _refused_header(message: dns.message.Message, *, tsig_count: int) -> bytes:
+    flags = dns.flags.QR | dns.opcode.to_flags(message.opcode()) | dns.rcode.NOTAUTH
+    return struct.pack("!HHHHHH", message.id, flags, 0, 0, 0, tsig_count)
+
+
+def _tsig_record(owner: dns.name.Name, tsig: dns.rdata.Rdata) -> bytes:
+    name, rdata = owner.to_wire() or b"", tsig.to_wire() or b""
+    return name + struct.pack("!HHIH", dns.rdatatype.TSIG, dns.rdataclass.ANY, 0, len(rdata)) + rdata

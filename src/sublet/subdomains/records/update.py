@@ -10,6 +10,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.rrset
 import dns.update
+from dns.rdtypes.svcbbase import SVCBBase
 
 from sublet.accounts.find import lock_holder
 from sublet.audit import Actor
@@ -54,10 +55,14 @@ def check_zone(fqdn: str, message: dns.update.UpdateMessage) -> None:
 
 
 def check_sections(message: dns.update.UpdateMessage) -> None:
-    """Raise `UpdateError` (FORMERR) for types that no record may have here (sections 3.2 and 3.4.1).
+    """Raise `UpdateError` (FORMERR) for classes and types that no record may have here (sections 3.2 and
+    3.4.1).
 
     Not checked: the TTLs, which `wire.py` checks, because the parsed message lacks some.
     """
+    # dnspython gives records of the classes ANY and NONE the class of the zone.
+    if any(rrset.rdclass != dns.rdataclass.IN for rrset in (*message.prerequisite, *message.update)):
+        raise UpdateError(dns.rcode.FORMERR)
     for rrset in message.prerequisite:
         if dns.rdatatype.is_metatype(rrset.rdtype) and not (
             rrset.rdtype == _ANY and rrset.deleting is not None
@@ -119,6 +124,17 @@ def _owner(fqdn: str, name: dns.name.Name) -> str:
     return name.relativize(origin).to_text().lower()
 
 
+def _canonical(rrset: dns.rrset.RRset) -> list[dns.rdata.Rdata]:
+    """Return the records with the target of an HTTPS or SVCB record in lower case, as it is stored.
+
+    dnspython compares the names of all other types in any case.
+    """
+    return [
+        each.replace(target=each.target.canonicalize()) if isinstance(each, SVCBBase) else each
+        for each in rrset
+    ]
+
+
 def _types(rrsets: RRsets, owner: str) -> list[str]:
     return [each_type for each_owner, each_type in rrsets if each_owner == owner]
 
@@ -130,7 +146,7 @@ def _check_prerequisites(fqdn: str, rrsets: RRsets, prerequisites: Iterable[dns.
         owner, must_exist = _owner(fqdn, rrset.name), rrset.deleting != dns.rdataclass.NONE
         key = (owner, dns.rdatatype.to_text(rrset.rdtype))
         if rrset.deleting is None:
-            wanted.setdefault(key, set()).update(rrset)
+            wanted.setdefault(key, set()).update(_canonical(rrset))
         elif rrset.rdtype == _ANY:
             if bool(_types(rrsets, owner)) != must_exist:
                 raise UpdateError(dns.rcode.NXDOMAIN if must_exist else dns.rcode.YXDOMAIN)
@@ -151,7 +167,8 @@ def _apply(fqdn: str, rrsets: RRsets, rrset: dns.rrset.RRset) -> None:
                 del rrsets[owner, each]
         return
     ttl_seconds, found = rrsets.get(key, _NONE)
-    kept = tuple(each for each in found if each not in rrset)
+    given = _canonical(rrset)
+    kept = tuple(each for each in found if each not in given)
     if rrset.deleting == dns.rdataclass.NONE:
         rrsets[key] = (ttl_seconds, kept)
         if not kept:
@@ -162,4 +179,4 @@ def _apply(fqdn: str, rrsets: RRsets, rrset: dns.rrset.RRset) -> None:
         return  # section 3.4.2.2: ignored without an error
     # The TTL is the RRset's, and a client that sends one outside the limits can't be told.
     ttl_seconds = min(max(rrset.ttl, TTL_SECONDS_MIN), TTL_SECONDS_MAX)
-    rrsets[key] = (ttl_seconds, (*(() if type_name == "CNAME" else kept), *rrset))
+    rrsets[key] = (ttl_seconds, (*(() if type_name == "CNAME" else kept), *given))
