@@ -12,7 +12,14 @@ import dns.update
 import pytest
 
 from sublet.dns.types import DELEGATION_TYPES, Record
-from sublet.primaries.update import build_update, fence_name, is_fence, new_fence, plan_changes
+from sublet.primaries.update import (
+    build_aliases,
+    build_update,
+    fence_name,
+    is_fence,
+    new_fence,
+    plan_changes,
+)
 
 ZONE = "example.test"
 BLOG = f"blog.{ZONE}"
@@ -77,6 +84,15 @@ def test_deletions_by_type_then_additions_then_the_fence() -> None:
         (fence_name(ZONE), "ANY", "TXT", 0, []),
         (fence_name(ZONE), "IN", "TXT", 0, [f'"{B}"']),
     ]
+
+
+def test_aliases_are_added_again_where_other_records_may_have_been() -> None:
+    aliases = [Record(owner, "CNAME", 300, "host.example.") for owner in (BLOG, f"new.{BLOG}")]
+    message = build_aliases(plan_changes(ZONE, [BLOG, GONE], aliases), fence=B)
+    assert message is not None
+    assert lines(message.prerequisite) == [(fence_name(ZONE), "IN", "TXT", 0, [f'"{B}"'])]
+    assert lines(message.update) == [(BLOG, "IN", "CNAME", 300, ["host.example."])]
+    assert build_aliases(plan_changes(ZONE, [GONE], aliases), fence=B) is None
 
 
 def test_a_probe_updates_the_fence_only() -> None:

@@ -4,6 +4,7 @@ by hand, and removed.
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,16 @@ def test_records_of_every_type_are_published_changed_repaired_and_removed(
     assert restored["provisioning"]["status"] == "published", restored
     service.call(ada, "DELETE", path)
     wait_until(lambda: served(on) == set())
+
+
+@pytest.mark.parametrize("kind", share(("knot",), whole=KINDS))
+def test_a_cname_takes_the_place_of_other_records(kind: str, tmp_path: Path) -> None:
+    """Knot loses a CNAME that is added by the message that deletes the others."""
+    with service_on(kind, tmp_path, records=True, publish_wait_ms=60_000) as on:
+        ada = on.service.add_user()
+        www = {"name": "www", "type": "A", "values": ["8.8.4.4"]}
+        on.service.register(ada, NAME, records=[www])
+        entries = [{**www, "values": []}, {**www, "type": "CNAME", "values": ["example.github.io."]}]
+        changed = on.service.call(ada, "PATCH", f"/subdomains/{NAME}/records", {"records": entries}).json()
+        assert changed["provisioning"]["status"] == "published", changed
+        assert served(on) == {(f"www.{NAME}", "CNAME")}

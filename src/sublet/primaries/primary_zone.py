@@ -3,6 +3,7 @@ from the same server.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ from sublet.primaries.primary import (
     send_update,
 )
 from sublet.primaries.publisher_transactions import Batch, Item, Result, settle_fence
-from sublet.primaries.update import ImplausiblePlan, build_update, plan_changes
+from sublet.primaries.update import ImplausiblePlan, build_aliases, build_update, plan_changes
 from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
 
@@ -133,7 +134,7 @@ class PrimaryZone:
             Unavailable: the database can't be used.
         """
         try:
-            primary, message = await self._prepare(batch)
+            primary, message, aliases = await self._prepare(batch)
         except (PrimaryFault, BatchRefused, BatchStale):
             await self._delete_update(batch)
             raise
@@ -148,6 +149,9 @@ class PrimaryZone:
             if fault.cause == "unreachable":
                 await self._delete_update(batch)
             await self._raise_unless_applied(primary, batch, fault)
+        if aliases is not None:
+            with suppress(PrimaryFault):  # the read-back finds what is missing
+                await send_update(primary, aliases, timeout_seconds=TIMEOUT_SECONDS)
         # The next message requires the fence that this message has set.
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
@@ -155,8 +159,10 @@ class PrimaryZone:
         self._is_fence_certain = True
         return partial(self._read_back, primary, batch)
 
-    async def _prepare(self, batch: Batch) -> tuple[Primary, dns.update.UpdateMessage]:
-        """Return the primary and the message to send.
+    async def _prepare(
+        self, batch: Batch
+    ) -> tuple[Primary, dns.update.UpdateMessage, dns.update.UpdateMessage | None]:
+        """Return the primary, the message to send, and the message of `build_aliases` to send after it.
 
         First read the fence from the server if it may have changed since our last update.
         """
@@ -166,17 +172,19 @@ class PrimaryZone:
             self._is_fence_certain, self._epoch = False, epoch
             await self._settle(primary, batch)
         try:
-            return primary, build_update(
-                plan_changes(
-                    batch.zone,
-                    (owner for item in batch.items for owner in item.owners - item.new_owners),
-                    (record for item in batch.items for record in item.desired),
-                    with_records=(owner for item in batch.items for owner in item.owners_with_records),
-                ),
+            changes = plan_changes(
+                batch.zone,
+                (owner for item in batch.items for owner in item.owners - item.new_owners),
+                (record for item in batch.items for record in item.desired),
+                with_records=(owner for item in batch.items for owner in item.owners_with_records),
+            )
+            message = build_update(
+                changes,
                 fence=batch.fence,
                 next_fence=batch.next_fence,
                 unused=(owner for item in batch.items for owner in item.new_owners),
             )
+            return primary, message, build_aliases(changes, fence=batch.next_fence)
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error

@@ -2,8 +2,9 @@
 (RFC 2136), each with a fence (rules).
 
 The fence is a TXT record at a reserved name of the zone. Each message requires that the fence has the value
-A, and sets it to a new value B. So the server applies only one of two messages that require A. If a server
-that was frozen processes an old message after a newer one, the old message changes nothing.
+A, and sets it to a new value B (except that of `build_aliases`). So the server applies only one of two
+messages that require A. If a server that was frozen processes an old message after a newer one, the old
+message changes nothing.
 """
 
 import re
@@ -144,11 +145,30 @@ def build_update(
             if rdtype != "CNAME" or owner not in aliases:
                 message.delete(name, rdtype)
     for record in changes.adds:
-        rdata = dns.rdata.from_text(dns.rdataclass.IN, record.type, record.rdata)
-        message.add(dns.name.from_text(record.owner), record.ttl_seconds, rdata)
+        _add(message, record)
     message.delete(at_fence, dns.rdatatype.TXT)
     message.add(at_fence, FENCE_TTL_SECONDS, _txt(next_fence))
     return message
+
+
+def build_aliases(changes: ZoneChanges, *, fence: str) -> dns.update.UpdateMessage | None:
+    """Return the unsigned message that adds the CNAME records again at owners that may have had other
+    records; None if there are none.
+
+    Knot (3.2) loses a CNAME in a signed zone if the same message deletes other records of its owner. `fence`
+    is the one that the first message has set, so the server applies this message only before the next batch.
+    """
+    message = dns.update.UpdateMessage(dns.name.from_text(changes.zone))
+    message.present(dns.name.from_text(fence_name(changes.zone)), _txt(fence))
+    for record in changes.adds:
+        if record.type == "CNAME" and record.owner in changes.delete_owners:
+            _add(message, record)
+    return message if message.update else None
+
+
+def _add(message: dns.update.UpdateMessage, record: Record) -> None:
+    rdata = dns.rdata.from_text(dns.rdataclass.IN, record.type, record.rdata)
+    message.add(dns.name.from_text(record.owner), record.ttl_seconds, rdata)
 
 
 def _txt(value: str) -> dns.rdata.Rdata:
