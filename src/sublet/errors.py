@@ -370,7 +370,8 @@ class RateLimited(Refusal, code="rate_limited", category=Category.LIMITED):
 
 
 class Unavailable(Refusal, code="unavailable", category=Category.UNAVAILABLE):
-    """The database can't be reached or written now, or too many requests query the name servers.
+    """The database can't be reached or written now, too many requests query the name servers, or there are
+    too many connections.
 
     Nothing was changed.
     """

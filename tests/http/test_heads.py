@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sublet.http.head import URI_MAX_BYTES
-from support.hostile_input import Target, exchange, parse_answer, prepare
+from support.hostile_input import Target, envelope, exchange, parse_answer, prepare
 from support.running_service import registry_address, running_service
 
 
@@ -103,9 +103,12 @@ def test_the_api_refuses_a_head_in_its_envelope(target: Target, octets: bytes) -
 
 
 @pytest.mark.parametrize("octets", NOT_HTTP.values(), ids=NOT_HTTP)
-def test_the_parser_refuses_a_head_and_closes_the_connection(target: Target, octets: bytes) -> None:
-    status, headers, _ = parse_answer(exchange(target, octets))
+def test_the_parser_refuses_a_head_in_the_envelope_and_closes_the_connection(
+    target: Target, octets: bytes
+) -> None:
+    status, headers, body = parse_answer(exchange(target, octets))
     assert (status, headers["connection"]) == (400, "close")
+    assert envelope(status, headers, body)["error"] == "invalid_request"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The server's beginning and its end: where it listens, and how it stops without losing a request."""
 
 import asyncio
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from sublet.http import serve
 from sublet.http.serve import bind, serve_http
 from support.bare_http_server import GET, Server, answered, everything, running
+from support.hostile_input import parse_answer
 from support.serve_process import wait_until
 
 
@@ -92,7 +94,10 @@ def test_requests_on_connections_over_the_maximum_are_refused() -> None:
             assert answered(each)
         with server.connect() as third:
             third.sendall(GET[:-2] + b"Connection: close\r\n\r\n")
-            assert everything(third).startswith(b"HTTP/1.1 503 ")
+            status, headers, body = parse_answer(everything(third))
+            assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+            refused = json.loads(body)
+            assert (refused["error"], refused["request_id"]) == ("unavailable", headers["x-request-id"])
 
         def answered_again() -> bool:
             first.sendall(GET)

@@ -10,7 +10,14 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from sublet.errors import InvalidRequest, Refusal, Unavailable
+from sublet.http.errors import render_refusal
+from sublet.http.security_headers import SECURITY_HEADERS
+from sublet.ids import new_request_id
 
 KEEP_ALIVE_SECONDS = 30
 DRAIN_SECONDS = 5.0
@@ -20,6 +27,31 @@ GRACE_SECONDS = 10
 """The time after the drain in which running requests may end before they are cancelled."""
 BACKLOG = 2048
 CONNECTIONS_MAX = 1000
+
+
+class _Connection(HttpToolsProtocol):
+    """A connection whose parser refuses what isn't HTTP in the envelope, not as plain text."""
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's sentence for all malformed requests
+        """Refuse the request, and close the connection."""
+        refused = _refused(
+            InvalidRequest(
+                "This is not a request in HTTP/1.1 that can be read. Percent-encode path and query, and use "
+                "a usual method."
+            )
+        )
+        fields = [*self.server_state.default_headers, *refused.raw_headers]
+        lines = b"".join(b"%s: %s\r\n" % each for each in fields)
+        self.transport.write(STATUS_LINE[refused.status_code] + lines + b"\r\n" + bytes(refused.body))
+        self.transport.close()
+
+
+def _refused(refusal: Refusal) -> Response:
+    """Return the answer to a request that the application doesn't get. It closes the connection."""
+    request_id = new_request_id()
+    status, headers, body = render_refusal(refusal, request_id)
+    headers |= {"x-request-id": request_id, "connection": "close", **SECURITY_HEADERS}
+    return Response(body + b"\n", status, headers)
 
 
 class _Server(uvicorn.Server):
@@ -125,11 +157,17 @@ async def serve_http(
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
-        await app(scope, receive, send_closing)
+        state = server.server_state
+        if max(len(state.connections), len(state.tasks)) > connections_max:
+            await _refused(Unavailable("The service has too many connections. Try again in a moment."))(
+                scope, receive, send
+            )
+        else:
+            await app(scope, receive, send_closing)
 
     config = uvicorn.Config(
         draining,
-        http="httptools",
+        http=_Connection,
         ws="none",
         interface="asgi3",
         lifespan="off",
@@ -139,8 +177,6 @@ async def serve_http(
         proxy_headers=False,  # `operations/client.py` reads X-Forwarded-For, from trusted proxies only
         server_header=False,
         backlog=BACKLOG,
-        # uvicorn answers 503 once the number of connections, including the request's own, reaches the limit.
-        limit_concurrency=connections_max + 1,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

@@ -232,8 +232,8 @@ class TransferPending(ApiError):
 
 
 class Unavailable(ApiError):
-    """The database can't be reached or written now, or too many requests query the name servers. Nothing
-    was changed.
+    """The database can't be reached or written now, too many requests query the name servers, or there are
+    too many connections. Nothing was changed.
     """
 
 
