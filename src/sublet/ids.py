@@ -21,9 +21,13 @@ def ticket_number(ticket_id: int) -> str:
 
 
 def parse_ticket_number(text: str) -> int | None:
-    """Return a ticket's id from its number, or None if the text is not a ticket number."""
+    """Return a ticket's id from its number, or None if the text is not a ticket number.
+
+    A ticket has one number: `T-0000123` is none.
+    """
     match = _TICKET_NUMBER.fullmatch(text)
-    return int(match[1]) if match else None
+    found = int(match[1]) if match else 0
+    return found if ticket_number(found) == text.upper() else None
 
 
 def parse_id(text: str) -> int | None:

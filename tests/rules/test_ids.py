@@ -86,7 +86,7 @@ def test_ticket_numbers(ticket_id: int, number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "T-", "T-12345", "T000123", "000123", "T-00012x", "T-000123\n", "T-٠٠٠١٢٣"]
+    "text", ["", "T-", "T-12345", "T-0000123", "T000123", "000123", "T-00012x", "T-000123\n", "T-٠٠٠١٢٣"]
 )
 def test_other_texts_are_not_ticket_numbers(text: str) -> None:
     assert parse_ticket_number(text) is None
