@@ -5,7 +5,7 @@ import pytest
 
 from sublet.accounts.model import User
 from sublet.config import Settings, SettingsError
-from sublet.errors import FreeQuotaExceeded, RegistrationModeNotAllowed
+from sublet.errors import FreeQuotaExceeded, Refusal, RegistrationModeNotAllowed
 from sublet.platform_domains.model import LABEL_CLASSES, MODES, Label, Offer
 from sublet.structs import replace
 from sublet.subdomains.charge import registration_price, renewal_price
@@ -92,6 +92,26 @@ def test_the_refusal_contains_the_quota() -> None:
     refusal = choose_mode("free", "standard", OFFERS, quota=Quota(7, 5))
     assert isinstance(refusal, FreeQuotaExceeded)
     assert refusal.details == {"limit": 5, "used": 7}
+
+
+@pytest.mark.parametrize(
+    ("offered", "requested", "used", "instruction"),
+    [
+        (["free"], "premium", 0, "Choose free."),
+        (["free", "plus"], "premium", 0, "Choose free or plus."),
+        ([], "plus", 0, "Choose another label."),
+        (["free"], "free", 5, "Delete one first, or ask the operator for more."),
+        (["free"], None, 5, "Delete one first, or ask the operator for more."),
+        (["free", "plus"], "free", 5, "Delete one first, or register this one for credits."),
+    ],
+)
+def test_a_refused_mode_proposes_only_what_is_offered(
+    offered: list[str], requested: str | None, used: int, instruction: str
+) -> None:
+    offers = {mode: OFFERS[mode] for mode in offered}
+    refusal = choose_mode(requested, "standard", offers, quota=Quota(used, 5))
+    assert isinstance(refusal, Refusal)
+    assert refusal.message.endswith(instruction)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -22,11 +22,6 @@ def mode_errors(requested: str | None) -> list[FieldError]:
     return [FieldError("registration_mode", "registration_mode_invalid", sentence)]
 
 
-def _mode_advice(label_class: str) -> str:
-    modes = " or ".join(MODES_BY_CLASS[label_class])
-    return f"Choose {modes}." if modes else "Only the operator registers it. Choose another label."
-
-
 def choose_mode(
     requested: str | None,
     label_class: str,
@@ -46,14 +41,13 @@ def choose_mode(
             withheld.
         FreeQuotaExceeded: the mode is free, and the quota is used up.
     """
-    fitting = MODES_BY_CLASS[label_class]
+    offered = [mode for mode in MODES_BY_CLASS[label_class] if mode in offers]
+    usable = [mode for mode in offered if mode not in withheld]
     if requested is None:
-        offered = [mode for mode in fitting if mode in offers]
-        candidates = [offers[mode] for mode in offered if mode not in withheld]
-        affordable = [offer for offer in candidates if quota.allows(offer.mode)]
+        affordable = [offers[mode] for mode in usable if quota.allows(mode)]
         if affordable:
             return affordable[0]
-        if candidates:
+        if usable:
             return quota.refusal()
         if offered:
             return _withheld_refusal(offered[0], withheld[offered[0]])
@@ -62,18 +56,13 @@ def choose_mode(
         )
     if requested == ADMIN:
         return RegistrationModeNotAllowed("Only the operator registers names as admin. Choose another one.")
-    if requested not in fitting:
-        return RegistrationModeNotAllowed(
-            f"This label can't be registered as {requested}. {_mode_advice(label_class)}"
-        )
-    if requested not in offers:
-        return RegistrationModeNotAllowed(
-            f"This platform domain does not offer {requested}. Choose one that it offers."
-        )
+    if requested not in offered:
+        choice = " or ".join(offered) or "another label"
+        return RegistrationModeNotAllowed(f"This label can't be registered as {requested}. Choose {choice}.")
     if requested in withheld:
         return _withheld_refusal(requested, withheld[requested])
     if not quota.allows(requested):
-        return quota.refusal()
+        return quota.refusal("register this one for credits") if len(usable) > 1 else quota.refusal()
     return offers[requested]
 
 

@@ -38,7 +38,7 @@ class Quota(Struct, frozen=True):
         return quota_allows(mode, quota_left=self.allows_one_more)
 
     def refusal(
-        self, instead: str = "register this one for credits", whose: str = "your quota"
+        self, instead: str = "ask the operator for more", whose: str = "your quota"
     ) -> FreeQuotaExceeded:
         """Return the refusal of one more free name, with `limit` and `used` in `details`."""
         return FreeQuotaExceeded(
