@@ -42,6 +42,7 @@ REFUSED = {
     "NUL deep inside": rb'{"a": [{"b": ["\u0000"]}]}',
     "raw NUL": b'{"a": "\x00"}',
     "raw newline in a text": b'{"a": "\n"}',
+    "a text without end": b'{"a": "b}',
     "NaN": b'{"a": NaN}',
     "Infinity": b'{"a": Infinity}',
     "minus Infinity": b'{"a": -Infinity}',
@@ -62,6 +63,7 @@ def test_a_body_that_is_not_a_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidJson) as refused:
         parse_object(raw)
     assert len(refused.value.message) < 200
+    assert " at at " not in refused.value.message
 
 
 def test_a_json_object_is_accepted() -> None:

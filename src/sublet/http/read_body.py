@@ -158,8 +158,10 @@ def parse_object(raw: bytes) -> tuple[dict[str, Any], FieldErrors]:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
+        # Some of Python's messages end with "at".
+        problem = error.msg.removesuffix(" at")
         raise InvalidJson(
-            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. Check it there."
+            f"The body is not JSON: {problem} at line {error.lineno}, column {error.colno}. Check it there."
         ) from None
     except RecursionError:
         raise _too_deep_refusal() from None
