@@ -39,9 +39,9 @@ def check_head(scope: Scope, fields: Headers) -> None:
         InvalidRequest: the version is neither 1.0 nor 1.1; `Host` is missing, repeated or malformed; HTTP/1.0
             has `Transfer-Encoding`; the path has an empty segment or a control character.
     """
-    path, version = scope["path"], scope["http_version"]
+    path, version, query = scope["path"], scope["http_version"], scope["query_string"]
     hosts = fields.getlist("host")
-    if len(scope["raw_path"]) + len(scope["query_string"]) >= URI_MAX_BYTES:
+    if len(scope["raw_path"] + b"?" * bool(query) + query) > URI_MAX_BYTES:
         raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
     if version not in ("1.0", "1.1"):
         raise InvalidRequest(f"HTTP/{version} is not supported. Send the request in HTTP/1.1.")
