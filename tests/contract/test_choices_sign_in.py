@@ -154,7 +154,7 @@ def test_a_session_that_has_ended_loses_its_cookie(service: RunningService, ada:
     assert len(listed) == 2
     other = next(each["id"] for each in listed if not each["current"])
     done = first.call("DELETE", f"/sessions/{other}")
-    assert (done.json(), "set-cookie" in done.headers) == ({"ok": True}, False)
+    assert (done.json(), "set-cookie" in done.headers) == ({"ok": True, "deleted": {"id": other}}, False)
     for ended in (second, Browser(service, "x"), Browser(service, first.secret + "x")):
         refused = ended.call("GET", "/me")
         assert refusal(refused) == (401, "session_invalid")
@@ -266,7 +266,8 @@ def test_passkeys_over_http(service: RunningService, ada: str) -> None:
     stopped = by_mail.call("DELETE", "/passkeys/recovery")
     assert (stopped.status_code, stopped.json()["recovery"]) == (200, None)
     assert refusal(by_passkey.call("DELETE", "/passkeys/99")) == (404, "passkey_not_found")
-    assert by_passkey.call("DELETE", f"/passkeys/{passkey_id}").json() == {"ok": True}
+    removed = by_passkey.call("DELETE", f"/passkeys/{passkey_id}").json()
+    assert removed == {"ok": True, "deleted": {"id": passkey_id}}
     assert by_passkey.call("GET", "/passkeys").json()["passkeys"] == []
     assert refusal(browser.call("POST", "/passkeys", body, idempotency_key="p")) == (404, "passkey_not_found")
 

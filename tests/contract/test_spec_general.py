@@ -92,6 +92,11 @@ def test_part_1_rule_4_success_has_ok_true_and_exactly_the_named_members(shop: R
         assert answer.json()["ok"] is True
 
 
+def test_part_1_rule_4_no_success_is_without_a_named_member() -> None:
+    for operation in API_OPERATIONS:
+        assert len(operation.answer.__struct_fields__) > 1, (operation.method, operation.path)
+
+
 def test_part_1_rule_5_hidden_and_not_enabled_platform_domains_are_omitted(shop: RunningService) -> None:
     user, other = new_user(shop), new_user(shop)
     for domain in ("rule5a.test", "rule5b.test", "rule5c.test"):

@@ -116,8 +116,16 @@ class PageShape(Shape):
     has_more: bool
 
 
-class DoneAnswer(Success, kw_only=True):
-    """The request succeeded."""
+class DeletedObjectShape(Shape):
+    """The object that was deleted."""
+
+    id: Id
+
+
+class DeletedObjectAnswer(Success, kw_only=True):
+    """The object is deleted."""
+
+    deleted: DeletedObjectShape
 
 
 class CouponShape(Shape):

@@ -41,7 +41,8 @@ from sublet.operations.shapes import (
     PAGE,
     Body,
     Count,
-    DoneAnswer,
+    DeletedObjectAnswer,
+    DeletedObjectShape,
     Id,
     Moment,
     NoBody,
@@ -438,9 +439,9 @@ async def end_other_sessions_(call: Call[NoBody, None]) -> Answer[EndedSessionsA
     needs_session=True,
     gate=sensitive("ends another session", checked=FOR_OTHER_SESSIONS),
     example_body={},
-    example={},
+    example={"deleted": {"id": 3}},
 )
-async def end_session_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
+async def end_session_(call: Call[NoBody, None]) -> Answer[DeletedObjectAnswer]:
     """Sign out.
 
     Ends the session with this id; `current` is the session of the request. Suspended users may sign out too.
@@ -448,12 +449,15 @@ async def end_session_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
     wanted, current_id = call.path["id"], _current_id(call)
 
     def verb(tx: Tx) -> Outcome:
-        end_session(tx, call.actor(), wanted)
-        return Outcome(call.registrant.user.id)
+        return Outcome(end_session(tx, call.actor(), wanted).id)
 
     done = await write_once(call, verb)
     cleared = {"set-cookie": CLEARED_COOKIE} if wanted in (CURRENT, str(current_id)) else {}
-    return Answer(DoneAnswer(), done.headers | cleared, done.status)
+    return Answer(_deleted(done.outcome), done.headers | cleared, done.status)
+
+
+def _deleted(outcome: Outcome) -> DeletedObjectAnswer:
+    return DeletedObjectAnswer(deleted=DeletedObjectShape(id=outcome.id))
 
 
 @passkeys.get(
@@ -611,9 +615,9 @@ def _passkeys_answer(tx: Tx, call: Call[Any, Any]) -> PasskeysAnswer:
     gate=sensitive("removes a credential, so that a weaker one is enough"),
     told="the user",
     example_body={},
-    example={},
+    example={"deleted": {"id": 3}},
 )
-async def remove_passkey_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
+async def remove_passkey_(call: Call[NoBody, None]) -> Answer[DeletedObjectAnswer]:
     """Remove a passkey.
 
     Mails the user. Sessions that were signed in with the passkey stay. Requires a sign-in within the last ten
@@ -621,8 +625,7 @@ async def remove_passkey_(call: Call[NoBody, None]) -> Answer[DoneAnswer]:
     """
 
     def verb(tx: Tx) -> Outcome:
-        remove_passkey(tx, call.actor(), call.path["id"], call.client.public_url)
-        return Outcome(call.registrant.user.id)
+        return Outcome(remove_passkey(tx, call.actor(), call.path["id"], call.client.public_url).id)
 
     done = await write_once(call, verb)
-    return done.answer(DoneAnswer())
+    return done.answer(_deleted(done.outcome))
