@@ -121,9 +121,10 @@ def test_limits_and_restrictions_of_coupons(shop: RunningService) -> None:
         *["coupon_invalid"] * 3,
         "ok",
     ]
-    assert [used(user, code) for code in ("RENEWING", "ELSEWHERE", "PREMIUM")] == [
+    shop.operator("coupon", "add", "P9", "--percent", "9", "--max-uses", "1")
+    assert [used(user, code) for code in ("RENEWING", "ELSEWHERE", "PREMIUM", "P9", "P9")] == [
         "coupon_not_applicable"
-    ] * 3
+    ] * 5
     shop.clock.advance(days=3)
     assert [used(user, code) for code in ("LATER", "OVER")] == ["ok", "coupon_invalid"]
 

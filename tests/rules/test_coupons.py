@@ -72,6 +72,7 @@ PROBLEMS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("coupon_not_applicable", "another platform domain", {"platform_domain_id": 8}, {}),
     ("coupon_not_applicable", "registered as premium", {"registration_mode": "premium"}, {}),
     ("coupon_not_applicable", "is free", {}, {"list_price": 0}),
+    ("coupon_not_applicable", "less than one credit", {"value": 9}, {}),
 ]
 
 

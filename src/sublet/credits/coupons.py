@@ -43,7 +43,7 @@ def coupon_problem(
 
     Codes, in the order they are checked: `coupon_invalid` (the coupon doesn't exist, is retired, not valid at
     this time, or used up); `coupon_not_applicable` (the coupon is for another operation, platform domain or
-    mode, or the operation is free).
+    mode, the operation is free, or the discount is rounded down to 0).
     """
     if coupon is None or coupon.retired_at is not None:
         message = "There is no such coupon. Check the code, or leave it out."
@@ -63,6 +63,8 @@ def coupon_problem(
         )
     elif list_price == 0:
         not_applicable = "This is free, so the coupon was not used. Leave it out."
+    elif apply_coupon(coupon, list_price).discount_credits == 0:
+        not_applicable = "This coupon takes less than one credit off, so it was not used. Leave it out."
     return FieldError("coupon_code", "coupon_not_applicable", not_applicable) if not_applicable else None
 
 

@@ -455,20 +455,14 @@ class Model:
             coupon.action in (None, action)
             and coupon.domain in (None, domain)
             and coupon.mode in (None, mode)
-            and price > 0
+            and coupon.discount(price) > 0
         )
         return mode is not None and not fits
 
     def _check_payment(self, who: str, pay: Pay, list_price: int) -> int:
         price = list_price
         if pay.coupon is not None:
-            coupon = self.coupons[pay.coupon]
-            off = (
-                list_price * coupon.percent // 100
-                if coupon.percent is not None
-                else min(coupon.fixed or 0, list_price)
-            )
-            price -= off
+            price -= self.coupons[pay.coupon].discount(list_price)
         balance = self.people[who].balance
         if price and not pay.confirm:
             raise Refused("payment_confirmation_required", price=price, balance=balance)

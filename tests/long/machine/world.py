@@ -77,6 +77,12 @@ class Coupon:
     retired: bool = False
     used: list[str] = field(default_factory=list)
 
+    def discount(self, price: int) -> int:
+        """Return the credits that the coupon takes off a price."""
+        if self.percent is not None:
+            return price * self.percent // 100
+        return min(self.fixed or 0, price)
+
 
 @dataclass
 class Moved:
