@@ -179,7 +179,9 @@ def check_restrictions(sent: Restrictions, now: datetime) -> tuple[Restrictions,
         message = f"Give 0 to {DAILY_CREDITS_MAX:,} credits, or leave it out."
         errors.append(FieldError("daily_credits", "value_invalid", message))
     if sent.expires_at is not None and not now < sent.expires_at <= now + LIFE_MAX:
-        message = f"Give an instant in the future, at most {LIFE_MAX.days:,} days from now."
+        # A user's token lives shorter (`life_errors`), so a past instant isn't answered with this maximum.
+        farthest = "" if sent.expires_at <= now else f", at most {LIFE_MAX.days:,} days from now"
+        message = f"Give an instant in the future{farthest}."
         errors.append(FieldError("expires_at", "value_invalid", message))
     record_names = _check_items("record_names", sent.record_names, _parse_record_name, errors)
     if record_names is not None and "subdomains:write" in sent.scopes:
