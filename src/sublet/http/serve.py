@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sublet.errors import InvalidRequest, Refusal, Unavailable
 from sublet.http.errors import render_refusal
@@ -42,7 +42,7 @@ class _Connection(HttpToolsProtocol):
         )
         fields = [*self.server_state.default_headers, *refused.raw_headers]
         lines = b"".join(b"%s: %s\r\n" % each for each in fields)
-        self.transport.write(STATUS_LINE[refused.status_code] + lines + b"\r\n" + bytes(refused.body))
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + lines + b"\r\n" + bytes(refused.body))
         self.transport.close()
 
 
