@@ -173,6 +173,12 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
         registry.write(invite, OPERATOR, "b", "", URL)
 
 
+def test_an_invitation_to_a_deleted_organization_is_void(registry: Registry) -> None:
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL, organization=str(registry.organizations["ann"]))
+    registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    assert confirm(registry, newest_code(registry, EMAIL)) is None
+
+
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(
     registry: Registry,
 ) -> None:
