@@ -1792,8 +1792,8 @@ class AsyncUpdateKeysMethods:
                 token without an end.
 
         Raises:
-            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, DelegationExists,
+                ValidationFailed: and what every call raises.
         """
         return await self._transport.run(
             Call(

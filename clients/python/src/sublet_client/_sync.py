@@ -1788,8 +1788,8 @@ class UpdateKeysMethods:
                 token without an end.
 
         Raises:
-            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, DelegationExists,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             Call(
