@@ -30,6 +30,15 @@ def test_a_code_signs_in_and_leads_to_the_requested_page(service: RunningService
     assert browser.get("/names").path == "/signin"
 
 
+def test_a_requested_path_keeps_its_letters(service: RunningService) -> None:
+    service.add_user(ADA)
+    browser = console(service)
+    sent = browser.submit(browser.get("/names/käse.example.test?a=%2F"), "/signin", email=ADA)
+    (code,) = re.findall(r"your code is (\d{6})", newest_mail(service, ADA))
+    shown = browser.submit(sent, "/signin/code", code=code)
+    assert shown.response.url.raw_path == b"/names/k%C3%A4se.example.test?a=%2F"
+
+
 def test_a_browser_is_told_at_once_when_another_code_needs_a_pause(service: RunningService) -> None:
     service.add_user(ADA)
     browser = console(service)

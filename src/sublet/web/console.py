@@ -159,10 +159,7 @@ class Console:
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
                 return refusal.code, self._refused(call, refusal)
-            asked = call.request.url.path
-            query = call.request.url.query
-            target = quote(f"{asked}?{query}" if query else asked, safe="")
-            return refusal.code, RedirectResponse(f"/signin?next={target}", 303)
+            return refusal.code, RedirectResponse(f"/signin?next={quote(call.asked, safe='')}", 303)
         except Refusal as refusal:
             return refusal.code, self._refused(call, refusal)
         except Exception:

@@ -134,6 +134,12 @@ class PageCall(Struct, kw_only=True):
         """The parameters of the path."""
         return self.request.path_params
 
+    @property
+    def asked(self) -> str:
+        """The path and query of this page, percent-encoded as the browser sent them."""
+        path, query = self.request.scope["raw_path"].decode("ascii"), self.request.url.query
+        return f"{path}?{query}" if query else path
+
     def url(self, path: str) -> str:
         """Return the path of another page for the same holder: the user, or the organization in the path of
         this page.

@@ -153,8 +153,7 @@ def sign_in_again(call: PageCall) -> Response | None:
     """
     if not call.has_old_sign_in or call.refusal is not None or call.request.method == "POST":
         return None
-    asked, its_query = call.request.url.path, call.request.url.query
-    query = urlencode({"again": "yes", "next": f"{asked}?{its_query}" if its_query else asked})
+    query = urlencode({"again": "yes", "next": call.asked})
     return call.redirect(f"/signin?{query}", is_personal=True)
 
 
