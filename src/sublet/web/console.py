@@ -21,7 +21,7 @@ from sublet.accounts.model import Membership, Registrant
 from sublet.config import parse_nameserver_presets
 from sublet.db import Tx
 from sublet.errors import Refusal, SessionInvalid, TokenMissing
-from sublet.http.calls import Calls
+from sublet.http.calls import Calls, refuse_without_scope
 from sublet.http.docs_page import Document, Reference, build_reference
 from sublet.http.errors import internal_error
 from sublet.http.head import Clients, check_head, request_id_of
@@ -196,6 +196,8 @@ class Console:
             call.waiting = waiting.without_read(request.cookies.get(READ_COOKIE, ""))
         if page.post is None or not is_form:
             assert page.get is not None  # noqa: S101 - the route has no other method
+            if page.scope and call.registrant is not None:
+                refuse_without_scope(call.registrant, page.scope)
             return await page.get(call)
         try:
             call.refuse_forged()

@@ -88,6 +88,8 @@ class Page(Struct, frozen=True):
     post: "Handler | None" = None
     operations: tuple[str, ...] = ()
     is_open: bool = False
+    scope: str = ""
+    """The scope without which `get` refuses, because its form would be refused."""
     is_personal: bool = False
     """True for a page about the signed-in user, which organizations don't have."""
 
