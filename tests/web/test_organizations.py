@@ -51,6 +51,7 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert "The role is changed." in page.text
     assert "The member is removed." in ada.submit(page, f"{root}/members/{ben_id}/remove").text
     assert (ben.get(f"{root}/members").status, ben.get(f"{root}/names").status) == (404, 404)
+    assert ben.get(f"{root}/names").form("/signout").fields, "the browser is still signed in"
 
 
 def test_a_viewer_gets_no_form_that_would_be_refused(service: RunningService) -> None:
