@@ -103,8 +103,7 @@ async def _find_unknown_names(call: PageCall, names: Sequence[str]) -> list[str]
 
 
 def _read_names(tx: Tx, call: Call[None, None], *, names: Sequence[str]) -> list[str]:
-    canonical = [found for each in names if (found := canonical_domain(each))]
-    return [each.fqdn for each in list_in_account(tx, call.actor(), canonical)]
+    return [each.fqdn for each in list_in_account(tx, call.actor(), names)]
 
 
 async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:
