@@ -103,7 +103,7 @@ def test_an_invited_person_finds_the_invitations_and_answers_them(service: Runni
     made = service.call(ada, "POST", "/organizations", {"name": "Band"}).json()["organization"]
     service.call(ada, "POST", f"/organizations/{made['id']}/invitations", invited)
     shown = browser.get(f"{root}/names").text
-    assert ("invites you to Band" in shown, "Organizations 1 invitations" in shown) == (True, True)
+    assert ("invites you to Band" in shown, "Organizations 1 to answer" in shown) == (True, True)
     service.operator("user", "suspend", ben.email)
     page = browser.get("/organizations")
     (accepting,) = [each.action for each in page.forms if each.action.endswith("/accept")]
