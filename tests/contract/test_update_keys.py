@@ -87,6 +87,13 @@ def test_a_key_is_no_more_than_its_creator(shop: RunningService, user: Registran
     assert (rotated.status_code, rotated.json()["error"]) == (409, "conflict")
 
 
+def test_a_name_with_nameservers_gets_no_key(shop: RunningService, user: Registrant) -> None:
+    fqdn = new_name(shop, user)
+    shop.call(user, "PUT", f"/subdomains/{fqdn}/nameservers", {"nameservers": ["ns1.example.org"]})
+    refused = shop.call(user, "POST", f"/subdomains/{fqdn}/update-keys", {})
+    assert (refused.status_code, refused.json()["error"]) == (409, "delegation_exists")
+
+
 def test_a_dump_of_the_database_has_no_secret(shop: RunningService, user: Registrant) -> None:
     created = shop.call(user, "POST", f"/subdomains/{new_name(shop, user)}/update-keys", {})
     secret = created.json()["secret"]

@@ -43,7 +43,7 @@ from sublet.sign_in.devices.device import start_device
 from sublet.sign_in.identify import identify_by_code, identify_by_passkey
 from sublet.sign_in.passkeys import remove_passkey
 from sublet.sign_in.store import list_passkeys
-from sublet.sign_up.sign_up import SignUp, sign_up
+from sublet.sign_up.sign_up import SignUp, confirm_sign_up, invite, sign_up
 from sublet.sign_up.store import list_open_invitations
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
@@ -276,6 +276,17 @@ def test_an_invitee_never_joins_an_erased_organization(
     else:
         interleave(registry, engine, join, _delete(registry, "ann"))
         assert role_of(registry, coop.id, "cleo") == "owner"
+    assert registry.doctor() == []
+
+
+def test_an_operators_invitation_is_used_or_its_organization_erased(
+    registry: Registry, engine: Engine
+) -> None:
+    email, organization_id = "eve@example.org", registry.organizations["ann"]
+    registry.write(invite, OPERATOR, email, "Eve", URL, organization=str(organization_id))
+    confirm = partial(confirm_sign_up, actor=STRANGER, email=email, code=newest_code(registry, email))
+    interleave(registry, engine, _delete(registry, "ann"), confirm)
+    assert registry.read(account_store.find_user_by_email, email) is None
     assert registry.doctor() == []
 
 

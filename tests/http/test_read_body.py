@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import Message
 
-from sublet.errors import InvalidJson, PayloadTooLarge, UnsupportedMediaType
+from sublet.errors import InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 from sublet.http.read_body import BODY_MAX_BYTES, BodyTooSlow, check_media_type, parse_object, read_body
+from sublet.web.form import FORM_TYPE, read_form
 from support.time_growth import FACTOR, growth
 
 REFUSED = {
@@ -204,3 +206,12 @@ def test_a_client_that_stops_sending_times_out() -> None:
     with pytest.raises(BodyTooSlow):
         read([b"{"], ends=False)
     assert time.perf_counter() - started < 60
+
+
+def test_a_form_whose_browser_has_left_is_no_fault() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    form = Request({"type": "http", "headers": [(b"content-type", FORM_TYPE.encode())]}, receive)
+    with pytest.raises(InvalidRequest):
+        asyncio.run(read_form(form))

@@ -3,6 +3,8 @@ databases.
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from sqlalchemy import func, select
@@ -12,10 +14,10 @@ from sublet.config import Settings
 from sublet.db import Tx
 from sublet.dns.types import Delegation, RecordSetInput
 from sublet.health import store
-from sublet.health.checker import Checker
+from sublet.health.checker import Checker, CheckResult
 from sublet.health.due_checks import claim_due, record_check, schedule_changed_names, schedule_first_checks
 from sublet.health.health_keeper import HealthKeeper
-from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Report
+from sublet.health.model import BROKEN, HEALTHY, DueCheck, Finding, Health, Level, Question, Report
 from sublet.health.query_limits import claim_addresses, delete_idle_addresses, release_addresses
 from sublet.mail.store import list_mails
 from sublet.subdomains.delete import delete
@@ -169,6 +171,41 @@ def test_one_check_at_a_time_claims_an_address_and_later_checks_book_it(registry
 
 def count_addresses(tx: Tx) -> int:
     return int(tx.connection.execute(select(func.count()).select_from(store.health_targets)).scalar_one())
+
+
+class FaultyFollower:
+    """A follower with a programming error."""
+
+    name = "faulty"
+
+    def __init__(self) -> None:
+        self.decisions: Counter[str] = Counter()
+
+    async def questions(self, due: DueCheck) -> Sequence[Question]:
+        raise RuntimeError(due)
+
+    async def follow(self, due: DueCheck, result: CheckResult) -> object:
+        raise NotImplementedError
+
+
+def test_a_check_that_ends_in_a_fault_is_due_again_in_half_an_hour(registry: Registry) -> None:
+    held = registry.register(SHOP, nameservers=HOSTS)
+    registry.write(schedule_changed_names)
+    registry.advance(minutes=5)
+
+    def is_put_off(tx: Tx) -> bool:
+        health = store.find_health(tx, held.id)
+        return health is not None and health.due_at == registry.now + timedelta(minutes=30)
+
+    async def run() -> None:
+        checker = Checker(Settings(), registry.db)
+        keeper = HealthKeeper(registry.db, checker, followers=[FaultyFollower()])
+        assert await keeper.start_checks() == 1
+        async with asyncio.timeout(60):
+            while not await registry.db.read(is_put_off):  # noqa: ASYNC110 - rows set no event
+                await asyncio.sleep(0.01)
+
+    registry.run(run())
 
 
 def test_the_keeper_deletes_idle_addresses_more_than_once_a_day(registry: Registry) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 import altcha
 import pytest
 
+from sublet.accounts.model import Member
 from sublet.accounts.store import find_user_by_email
 from sublet.audit import Actor
 from sublet.errors import Conflict, NotFound, RateLimited, ValidationFailed
@@ -16,7 +17,7 @@ from sublet.registry.delete_user import delete_user
 from sublet.registry.erasure_store import find_mentions
 from sublet.sign_up import store
 from sublet.sign_up.proof_of_work import SolvedChallenge, check_solution, new_challenge
-from sublet.sign_up.sign_up import FIRST_SCOPES, SignedUp, SignUp, confirm_sign_up, invite, sign_up
+from sublet.sign_up.sign_up import FIRST_SCOPES, SignUp, confirm_sign_up, invite, issue_first_token, sign_up
 from support.registry import OPERATOR, Registry
 from support.signing_in import URL, enter, newest_code, newest_link, texts_to, wrong
 
@@ -30,7 +31,7 @@ def wish(
     registry.write(sign_up, SignUp(email, "Eve", network, solved), URL)
 
 
-def confirm(registry: Registry, code: str, email: str = EMAIL) -> SignedUp | None:
+def confirm(registry: Registry, code: str, email: str = EMAIL) -> Member | None:
     return registry.write(confirm_sign_up, STRANGER, email=email, code=code)
 
 
@@ -49,15 +50,16 @@ def test_the_code_opens_an_account_with_a_token_that_cannot_spend(registry: Regi
     code = newest_code(registry, EMAIL)
     done = confirm(registry, f"{code[:3]} {code[3:]}", "EVE@example.org")
     assert done is not None
-    assert (done.member.user.email, done.member.user.name, done.member.organization.name) == (
+    assert (done.user.email, done.user.name, done.organization.name) == (
         EMAIL,
         "Eve",
         EMAIL,
     )
-    assert done.member.user.signed_up_at == registry.now
-    assert done.issued.token.scopes == FIRST_SCOPES
+    assert done.user.signed_up_at == registry.now
+    token = registry.write(issue_first_token, STRANGER, done.user).token
+    assert token.scopes == FIRST_SCOPES
     assert "credits:spend" not in FIRST_SCOPES
-    assert done.issued.token.expires_at == registry.now + timedelta(days=30)
+    assert token.expires_at == registry.now + timedelta(days=30)
     assert confirm(registry, code) is None, "a code is used once"
     assert registry.doctor() == []
 
@@ -164,13 +166,19 @@ def test_an_invitation_joins_an_organization(registry: Registry) -> None:
     registry.advance(days=6)
     done = confirm(registry, newest_code(registry, EMAIL))
     assert done is not None
-    assert done.member.organization.id == registry.organizations["ann"]
+    assert done.organization.id == registry.organizations["ann"]
     with pytest.raises(Conflict):
         registry.write(invite, OPERATOR, EMAIL, "Eve", URL)
     with pytest.raises(NotFound):
         registry.write(invite, OPERATOR, "b@example.org", "B", URL, organization="missing")
     with pytest.raises(ValidationFailed):
         registry.write(invite, OPERATOR, "b", "", URL)
+
+
+def test_an_invitation_to_a_deleted_organization_is_void(registry: Registry) -> None:
+    registry.write(invite, OPERATOR, EMAIL, "Eve", URL, organization=str(registry.organizations["ann"]))
+    registry.write(delete_user, OPERATOR, "ann@example.org", confirmed=True)
+    assert confirm(registry, newest_code(registry, EMAIL)) is None
 
 
 def test_after_twenty_wrong_codes_in_a_day_only_links_work_and_the_address_hears_of_it(

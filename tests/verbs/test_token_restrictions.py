@@ -13,7 +13,7 @@ from sublet.errors import SubdomainNotFound, TokenRestricted, ValidationFailed
 from sublet.platform_domains.store import list_visible
 from sublet.restrictions import Restrictions
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
-from sublet.subdomains.find import find_in_account
+from sublet.subdomains.find import find_in_account, list_in_account
 from sublet.subdomains.list_store import list_own
 from sublet.subdomains.model import Register, SubdomainFilter
 from sublet.subdomains.register import register
@@ -125,3 +125,11 @@ def test_daily_credits_limit_the_spending_of_a_token_and_its_children(registry: 
     registry.refused(TokenRestricted, renew, actor, "a.example.test", PAID)
     registry.write(renew, acting(issue(registry, daily_credits=11)), "a.example.test", PAID)
     assert registry.doctor() == []
+
+
+def test_names_are_listed_in_any_spelling_and_other_texts_are_left_out(registry: Registry) -> None:
+    fqdn = registry.register("shop.example.test").fqdn
+    found = registry.read(
+        list_in_account, registry.actor(), ["Shop.Example.Test.", "a\0b", "free.example.test"]
+    )
+    assert [each.fqdn for each in found] == [fqdn]

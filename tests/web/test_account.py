@@ -41,6 +41,8 @@ def test_the_account_is_changed(service: RunningService, browser: ConsoleClient)
     assert "Reminders are off." in off.text
     wrong = browser.submit(page, "/account/email", email="nowhere")
     assert (wrong.status, 'id="email-error"' in wrong.response.text) == (422, True)
+    same = browser.submit(browser.get("/account"), "/account/email", email="ADA@example.org")
+    assert "is your address already." in same.text
     sent = browser.submit(page, "/account/email", email="ada@new.example.org")
     code = re.findall(r"\b(\d{6})\b", newest_mail(service, "ada@new.example.org"))[0]
     wrong = browser.submit(sent, "/account/email/code", code="000000" if code != "000000" else "000001")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from support.chromium import NARROW, WIDE, chromium, tab
-from support.console_pages import PAGES, ShownPage, fill, settings_of_pages
+from support.console_pages import DOMAIN, PAGES, ShownPage, fill, settings_of_pages
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
 
@@ -130,3 +130,17 @@ def test_the_html_is_valid(sources: Path) -> None:
     found = subprocess.run(words, capture_output=True, text=True, check=True)
     messages = json.loads(found.stderr)["messages"]
     assert [each for each in messages if each["type"] == "error"] == []
+
+
+def test_a_long_record_leaves_its_buttons_in_view(
+    browser: Browser, filled: tuple[RunningService, str]
+) -> None:
+    service, secret = filled
+    with tab(browser, service, secret=secret, size=WIDE) as opened:
+        opened.open(f"/names/music.{DOMAIN}/records")
+        opened.page.get_by_label("Type of the new record").select_option("TXT")
+        opened.fill("Values of the new record", "k" * 250)
+        opened.press("Add")
+        remove = opened.page.get_by_role("button", name="Remove TXT of @").bounding_box()
+        assert remove is not None
+        assert remove["x"] + remove["width"] < WIDE[0]

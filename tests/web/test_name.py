@@ -119,6 +119,8 @@ def test_a_name_that_can_not_be_restored_shows_the_reason(service: RunningServic
     again = browser.submit(page, "/names/eva1.example.test/delete")
     assert "eva1.example.test is in the trash already." in again.text
     assert "is in the trash already." in browser.get("/names/EVA1.example.test/delete").text
+    records = browser.get("/names/eva1.example.test/records")
+    assert ("This name is in the trash" in records.text, "no such name" in records.text) == (True, False)
     back = browser.submit(browser.get("/names?status=trashed"), "/names/eva1.example.test/restore")
     assert "eva1.example.test is back from the trash." in back.text
     page = browser.get("/names/eva1.example.test/delete")

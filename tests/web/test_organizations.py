@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sublet.web.routes import PAGES
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
 
@@ -50,6 +51,25 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert "The role is changed." in page.text
     assert "The member is removed." in ada.submit(page, f"{root}/members/{ben_id}/remove").text
     assert (ben.get(f"{root}/members").status, ben.get(f"{root}/names").status) == (404, 404)
+    assert ben.get(f"{root}/names").form("/signout").fields, "the browser is still signed in"
+
+
+def test_a_viewer_gets_no_form_that_would_be_refused(service: RunningService) -> None:
+    service.add_domain()
+    ada = service.add_user(ADA)
+    service.add_user(BEN)
+    coop = service.call(ada, "POST", "/organizations", {"name": "Coop"}).json()["organization"]
+    service.operator("organization", "set-role", "Coop", "--user", BEN, "--role", "viewer")
+    root, fqdn = f"/o/{coop['id']}", "shop.example.test"
+    owner, viewer = console(service, ADA), console(service, BEN)
+    owner.submit(owner.get(f"{root}/register?fqdn={fqdn}"), f"{root}/register")
+    assert "points nowhere yet. Choose" not in viewer.get(f"{root}/names/{fqdn}").text
+    paths = [each.path.replace("{organization:id}", str(coop["id"])) for each in PAGES if each.scope]
+    for path in [path if path.startswith(root) else root + path.format(fqdn=fqdn) for path in paths]:
+        shown = viewer.get(path)
+        told = "Your role in Coop is viewer, which doesn't allow this." in shown.text
+        assert (shown.status, told, len(shown.forms)) == (403, True, 1), path  # the form to sign out
+        assert owner.get(path).status == 200, path
 
 
 @pytest.mark.operations("list_received_invitations", "accept_received_invitation", "decline_invitation")
@@ -83,7 +103,7 @@ def test_an_invited_person_finds_the_invitations_and_answers_them(service: Runni
     made = service.call(ada, "POST", "/organizations", {"name": "Band"}).json()["organization"]
     service.call(ada, "POST", f"/organizations/{made['id']}/invitations", invited)
     shown = browser.get(f"{root}/names").text
-    assert ("invites you to Band" in shown, "Organizations 1 invitations" in shown) == (True, True)
+    assert ("invites you to Band" in shown, "Organizations 1 to answer" in shown) == (True, True)
     service.operator("user", "suspend", ben.email)
     page = browser.get("/organizations")
     (accepting,) = [each.action for each in page.forms if each.action.endswith("/accept")]

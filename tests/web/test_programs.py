@@ -127,6 +127,10 @@ def test_a_name_with_nameservers_has_no_programs(browser: ConsoleClient, page: s
     shown = browser.get(path)
     assert "they answer for it" in shown.text
     assert [each for each in shown.forms if each.action == path] == []
+    opened_before = browser.get(f"{PATH}/{page}").form(f"{PATH}/{page}").fields
+    assert "they answer for it" in browser.post(path, opened_before | {"name": "late"}).text
+    tokens = browser.get("/tokens").text
+    assert ("late" in tokens, "address of music" in tokens) == (False, False)
 
 
 def test_a_service_without_dns_update_says_so(tmp_path: Path) -> None:

@@ -30,6 +30,27 @@ def test_a_code_signs_in_and_leads_to_the_requested_page(service: RunningService
     assert browser.get("/names").path == "/signin"
 
 
+def test_a_requested_path_keeps_its_letters(service: RunningService) -> None:
+    service.add_user(ADA)
+    browser = console(service)
+    sent = browser.submit(browser.get("/names/käse.example.test?a=%2F"), "/signin", email=ADA)
+    (code,) = re.findall(r"your code is (\d{6})", newest_mail(service, ADA))
+    shown = browser.submit(sent, "/signin/code", code=code)
+    assert shown.response.url.raw_path == b"/names/k%C3%A4se.example.test?a=%2F"
+
+
+def test_a_browser_without_cookies_is_told_before_its_code_is_used(service: RunningService) -> None:
+    service.add_user(ADA)
+    browser = console(service)
+    sent = browser.submit(browser.get("/signin?next=/tokens%3F" + "a" * 4000), "/signin", email=ADA)
+    (code,) = re.findall(r"your code is (\d{6})", newest_mail(service, ADA))
+    kept, browser.cookies = browser.cookies, {}
+    refused = browser.submit(sent, "/signin/code", code=code)
+    assert (refused.status, "Allow cookies for this site" in refused.text) == (400, True)
+    browser.cookies = kept
+    assert browser.submit(refused, "/signin/code", code=code).path == "/names"
+
+
 def test_a_browser_is_told_at_once_when_another_code_needs_a_pause(service: RunningService) -> None:
     service.add_user(ADA)
     browser = console(service)

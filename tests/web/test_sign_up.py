@@ -67,6 +67,7 @@ def test_an_account_without_a_chosen_name_starts_with_the_form_for_one(service: 
     done = browser.submit(sent, "/signin/code", code=code_to(service, "fay@example.org"))
     assert (done.path, "Your account is open" in done.text) == ("/register", True), done.text
     assert COOKIE in browser.cookies
+    assert "You have no tokens." in browser.get("/tokens").text, "no one would know the secret"
 
 
 def test_a_link_opens_an_account_by_a_click(service: RunningService) -> None:

@@ -42,6 +42,7 @@ def test_offers_are_withdrawn_declined_and_accepted(service: RunningService) -> 
         1 + 3,  # the filter has it too
         True,
     )
+    assert "Charged credits 0" in page.text
     today = f"{service.clock():%Y-%m-%d}"
     assert "c.example.test" in ada.get(f"/activity?since={today}&until={today}").text
     assert "Nothing matches" in ada.get("/activity?until=2001-01-01").text

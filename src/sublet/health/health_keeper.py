@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from sublet.health.checker import Checker, CheckResult
 from sublet.health.due_checks import claim_due, record_check, schedule_changed_names, schedule_first_checks
 from sublet.health.model import BROKEN, DueCheck, Question
 from sublet.health.query_limits import delete_idle_addresses
+from sublet.health.schedule import IMPAIRED_MAX
 from sublet.processes.leases import WATCH_FOR, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
@@ -157,6 +159,9 @@ class HealthKeeper:
             return  # The database has logged this. The check is due again when the worker's claim expires.
         except Exception:
             log.exception("health_fault", subdomain_id=due.subdomain_id)
+            with suppress(Unavailable):
+                again_at = self._db.now() + IMPAIRED_MAX
+                await self._db.write(store.reschedule, [due.subdomain_id], again_at)
 
     async def _undelegate(self, due: DueCheck) -> bool:
         """Remove a name from the DNS if it has been broken for too long, and a check without cached answers

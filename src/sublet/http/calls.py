@@ -372,16 +372,25 @@ def _authorize(operation: Operation, registrant: Registrant) -> None:
 
     Raises, in this order:
         SessionRequired: the operation is for sessions only.
-        InsufficientScope: the token lacks the scope.
-        InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
+        InsufficientScope, InsufficientRole: raised by `refuse_without_scope`.
     """
     if operation.needs_session and registrant.session is None:
         raise SessionRequired(
             "This request needs a session, not a token. Sign in with a browser, and send the request from "
             "there."
         )
-    scope = operation.scope
-    if scope is None or scope in registrant.restrictions.scopes:
+    if operation.scope is not None:
+        refuse_without_scope(registrant, operation.scope)
+
+
+def refuse_without_scope(registrant: Registrant, scope: str) -> None:
+    """Raise unless the credential and the user's role in the organization have a scope.
+
+    Raises, in this order:
+        InsufficientScope: the token lacks the scope.
+        InsufficientRole: the token is for an organization, and the user's role there doesn't allow it.
+    """
+    if scope in registrant.restrictions.scopes:
         return
     if registrant.token is not None and scope not in registrant.token.scopes:
         raise InsufficientScope(

@@ -8,7 +8,7 @@ from msgspec import Meta
 from sublet.accounts import membership_store
 from sublet.accounts.api import USER_EXAMPLE, UserShape
 from sublet.accounts.model import ROLES, Membership
-from sublet.accounts.tokens.api import TokenDetailShape, token_shape
+from sublet.accounts.tokens.api import TokenDetailShape
 from sublet.audit import Actor
 from sublet.credits.model import Outcome
 from sublet.db import Tx
@@ -65,9 +65,9 @@ from sublet.organizations.organization import (
     set_role,
 )
 from sublet.registry.delete_organization import delete_organization
-from sublet.sign_in.api import cookie_headers, open_for_page
-from sublet.sign_in.model import SignedIn
+from sublet.sign_in.api import cookie_headers
 from sublet.sign_up import store
+from sublet.sign_up.api import FirstCredential, first_credential
 from sublet.sign_up.mailed_codes import code_refusal
 
 api = Operations(
@@ -277,7 +277,8 @@ class RevokedInvitationAnswer(Success, kw_only=True):
 class AcceptedAnswer(Success, kw_only=True):
     """The new member and the organization.
 
-    `token` and `secret` are a new user's first token, shown only once; otherwise null.
+    `token` and `secret` are a new user's first token, shown only once; null with the cookie of a session, or
+    for a user who had an account.
     """
 
     user: UserShape
@@ -379,31 +380,32 @@ async def accept_invitation_(call: OpenCall[AcceptBody]) -> Answer[AcceptedAnswe
 
     Takes the code of the link in the mail, which proves the address, so no token is needed. For an address
     without an account, opens an account for a user with this `name`, and returns the first token. Only this
-    answer shows the secret. If a page of the service sends the request, the answer also sets the cookie of a
-    session. For an address with an account, `token` and `secret` are null.
+    answer shows the secret. If a page of the service sends the request, the answer sets the cookie of a
+    session instead. For an address with an account, `token` and `secret` are null.
     """
     actor = call.client.system_actor("invitation", call.request_id)
     may_open = opens_accounts(call.context.settings)
 
-    def verb(tx: Tx) -> tuple[Accepted, SignedIn | None] | None:
+    def verb(tx: Tx) -> tuple[Accepted, FirstCredential] | None:
         done = accept_invitation(tx, actor, call.path["code"], call.body.name, opens_accounts=may_open)
         if done is None:
             return None
-        return done, open_for_page(tx, call, done.member.user) if done.issued is not None else None
+        if not done.is_new:
+            return done, FirstCredential()
+        return done, first_credential(tx, call, actor, done.member.user)
 
     accepted = await call.context.db.write(verb)
     if accepted is None:
         raise code_refusal()
-    done, signed_in = accepted
-    issued = done.issued
+    done, first = accepted
     return Answer(
         AcceptedAnswer(
             user=UserShape.of(done.member.user),
             organization=organization_shape(done.membership),
-            token=token_shape(issued.token, done.member.user) if issued is not None else None,
-            secret=issued.secret.reveal() if issued is not None else None,
+            token=first.token,
+            secret=first.secret,
         ),
-        cookie_headers(call, signed_in),
+        cookie_headers(call, first.signed_in),
     )
 
 

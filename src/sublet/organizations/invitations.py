@@ -12,7 +12,7 @@ from sublet.accounts.membership_store import find_membership
 from sublet.accounts.model import Member, Membership, Organization, User
 from sublet.accounts.organizations import join, lock_members
 from sublet.accounts.store import find_organization, find_user_by_email
-from sublet.accounts.tokens.issue import IssuedToken, digest
+from sublet.accounts.tokens.issue import digest
 from sublet.accounts.users import add_user
 from sublet.audit import Actor
 from sublet.config import Settings
@@ -33,7 +33,6 @@ from sublet.organizations.notices import notify_owners
 from sublet.sign_up import store
 from sublet.sign_up.codes import MEMBERSHIP, MailedCode, ReceivedInvitation, new_code
 from sublet.sign_up.mailed_codes import mail_code
-from sublet.sign_up.sign_up import issue_first_token
 
 
 def invite_member(
@@ -127,11 +126,11 @@ def _refuse_too_many(tx: Tx, organization_id: int, email: str) -> None:
 
 
 class Accepted(Struct, frozen=True):
-    """The new membership, and the first token of a user who had no account."""
+    """The new membership. `is_new` is true for a user who had no account."""
 
     membership: Membership
     member: Member
-    issued: IssuedToken | None
+    is_new: bool
 
 
 def opens_accounts(settings: Settings) -> bool:
@@ -144,7 +143,7 @@ def accept_invitation(
 ) -> Accepted | None:
     """Make the user with the invited address a member.
 
-    With `opens_accounts`, an address without an account gets a new user with a first token.
+    With `opens_accounts`, an address without an account gets a new user.
 
     The code proves the address, so the request needs no token. `name` is the name of a new user, by default
     the address before the `@`. A user who is already a member keeps the role. Return None if the code is
@@ -199,16 +198,15 @@ def _join(
 ) -> Accepted:
     """Use up a locked invitation, and make the user a member. Without a user, open an account first."""
     assert found.role is not None  # noqa: S101 - an invitation to an organization
-    issued = None
+    is_new = user is None
     if user is None:
         user = add_user(tx, actor, found.email, name or found.email.partition("@")[0], signed_up=True).user
-        issued = issue_first_token(tx, actor, user)
     store.use_code(tx, found.id)
     if join(tx, actor, user.id, organization, found.role):
         notify_owners(tx, organization, f"{user.email} has joined as {found.role}.", about=[user])
     membership = find_membership(tx, user.id, organization.id)
     assert membership is not None  # noqa: S101 - just added
-    return Accepted(membership, find_member(tx, user.id), issued)
+    return Accepted(membership, find_member(tx, user.id), is_new)
 
 
 def view_invitation(tx: Tx, code: str) -> ReceivedInvitation | None:

@@ -16,7 +16,6 @@ from sublet.organizations.find import lock_all_as_owner
 from sublet.organizations.notices import notify_members
 from sublet.registry import erasure_store as store
 from sublet.registry.delete_user import close_tickets, forfeit_credits
-from sublet.sign_up.store import list_open_invitations, use_code
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import reread
 from sublet.subdomains.model import Subdomain
@@ -100,10 +99,8 @@ def _purge(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
 
 
 def _end_memberships(tx: Tx, actor: Actor, own: Membership) -> None:
-    """Mail all members, revoke the open invitations, and end the memberships with their tokens."""
+    """Mail all members, and end the memberships with their tokens."""
     organization = own.organization
     notify_members(tx, organization, f"{own.user.email} has deleted the organization.", about=[own.user])
-    for invitation in list_open_invitations(tx, organization.id):
-        use_code(tx, invitation.id)
     for each in list_members(tx, organization.id):
         leave(tx, actor, each)

@@ -233,13 +233,16 @@ def _list_invitations(tx: Tx, addresses: Collection[str]) -> list[int]:
 def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> None:
     """Erase the name of an organization and of its account.
 
-    Without members, also mark the account as deleted, so that it gets no mail.
+    Without members, also mark the account as deleted, so that it gets no mail, and revoke the invitations.
     """
     values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
     tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
     account = update(users).where(users.c.is_organization & (users.c.organization_id == organization_id))
     gone = {} if has_members else {"reminders": False, "deleted_at": tx.now}
     tx.connection.execute(account.values(name=values["name"], **gone))
+    if not has_members:
+        is_open = (mailed_codes.c.organization_id == organization_id) & mailed_codes.c.used_at.is_(None)
+        tx.connection.execute(update(mailed_codes).where(is_open).values(used_at=tx.now))
 
 
 def count_remaining(tx: Tx, user_id: int) -> dict[str, int]:

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from sublet.accounts.api import ME_EXAMPLE, USER_EXAMPLE, OrganizationShape, UserShape, me_answer
+from sublet.accounts.model import Member, User
 from sublet.accounts.tokens.api import SHOWN_ONCE, TOKEN_EXAMPLE, TokenDetailShape, token_shape
+from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.errors import FieldError, RateLimited, SignUpClosed, ValidationFailed, validation_failed
 from sublet.operations import tags
@@ -23,7 +25,7 @@ from sublet.sign_up.proof_of_work import (
     check_solution,
     new_challenge,
 )
-from sublet.sign_up.sign_up import SignedUp, SignUp, confirm_sign_up, sign_up
+from sublet.sign_up.sign_up import SignUp, confirm_sign_up, issue_first_token, sign_up
 
 open_api = Operations(AUTH, tags.OPEN_ACCOUNT)
 
@@ -57,12 +59,15 @@ class ChallengeAnswer(Success, kw_only=True):
 
 
 class SignedUpAnswer(Success, kw_only=True):
-    """A new user with its organization and first token. The secret is shown only once."""
+    """A new user with its organization.
+
+    `token` and `secret` are the user's first token, shown only once; null with the cookie of a session.
+    """
 
     user: UserShape
     organization: OrganizationShape
-    token: TokenDetailShape
-    secret: str
+    token: TokenDetailShape | None
+    secret: str | None
 
 
 class SignUpBody(Body):
@@ -81,6 +86,14 @@ class SignUpBody(Body):
         ]
         | None
     ) = None
+
+
+class FirstCredential(Struct, frozen=True):
+    """The credential of a new user: a session, or a token with its secret."""
+
+    signed_in: SignedIn | None = None
+    token: TokenDetailShape | None = None
+    secret: str | None = None
 
 
 @open_api.get(
@@ -175,28 +188,38 @@ async def confirm_sign_up_(call: OpenCall[ConfirmSignUpBody]) -> Answer[SignedUp
     Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization and a
     first token. The token has all scopes but `credits:spend`, and is valid for 30 days. Only this answer
     shows its secret. The code of an operator's invitation works too. If a page of the service sends the
-    request, the answer sets the cookie of a session.
+    request, the answer sets the cookie of a session instead, and `token` and `secret` are null.
     """
     body = call.body
     actor = call.client.system_actor("sign-up", call.request_id)
 
-    def verb(tx: Tx) -> tuple[SignedUp, SignedIn | None] | None:
-        done = confirm_sign_up(
+    def verb(tx: Tx) -> tuple[Member, FirstCredential] | None:
+        member = confirm_sign_up(
             tx, actor, email=body.email or "", code=body.code or "", link_token=body.token or ""
         )
-        return None if done is None else (done, open_for_page(tx, call, done.member.user))
+        return None if member is None else (member, first_credential(tx, call, actor, member.user))
 
     opened = await call.context.db.write(verb)
     if opened is None:
         raise code_refusal()
-    done, signed_in = opened
-    me = me_answer(done.member, done.issued.token)
-    token = token_shape(done.issued.token, done.member.user)
-    secret = done.issued.secret.reveal()
+    member, first = opened
+    me = me_answer(member, None)
     return Answer(
-        SignedUpAnswer(user=me.user, organization=me.organization, token=token, secret=secret),
-        cookie_headers(call, signed_in),
+        SignedUpAnswer(user=me.user, organization=me.organization, token=first.token, secret=first.secret),
+        cookie_headers(call, first.signed_in),
     )
+
+
+def first_credential(tx: Tx, call: OpenCall[Any], actor: Actor, user: User) -> FirstCredential:
+    """Open a session for a new user if a page of the service sent the request. Otherwise issue a first token.
+
+    A page would not show the token, so it would be valid without its user knowing it.
+    """
+    signed_in = open_for_page(tx, call, user)
+    if signed_in is not None:
+        return FirstCredential(signed_in)
+    issued = issue_first_token(tx, actor, user)
+    return FirstCredential(token=token_shape(issued.token, user), secret=issued.secret.reveal())
 
 
 async def _check_challenge(call: OpenCall[SignUpBody], payload: str) -> SolvedChallenge:

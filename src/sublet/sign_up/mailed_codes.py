@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from sublet.accounts.fields import check_email
-from sublet.accounts.store import lock_user
+from sublet.accounts.store import lock_organizations, lock_user
 from sublet.accounts.tokens.issue import digest
 from sublet.dates import is_future
 from sublet.db import Tx
@@ -99,11 +99,16 @@ def is_expired(tx: Tx, found: MailedCode) -> bool:
 
 
 def _lock(tx: Tx, seen: MailedCode | None) -> MailedCode | None:
-    """Lock the user of a code, then the code, and return the code, or None if it was deleted meanwhile."""
+    """Lock the user of a code, the organization that it lets the user join, then the code.
+
+    Return the code, or None if it was deleted meanwhile.
+    """
     if seen is None:
         return None
     if seen.user_id is not None:
         lock_user(tx, seen.user_id)
+    if seen.organization_id is not None:
+        lock_organizations(tx, [seen.organization_id])
     return store.lock_code(tx, seen.id)
 
 

@@ -1,4 +1,4 @@
-"""Open an account: mail a code to an address, then add a user with a first token (docs/spec-choices.md,
+"""Open an account: mail a code to an address, then add a user (docs/spec-choices.md,
 "Opening an account").
 
 Addresses with and without an account get the same answer. Only the mail differs.
@@ -53,13 +53,6 @@ class SignUp(Struct, frozen=True):
     name: str
     network: str = ""
     solved: SolvedChallenge | None = None
-
-
-class SignedUp(Struct, frozen=True):
-    """A new user with the first token."""
-
-    member: Member
-    issued: IssuedToken
 
 
 def sign_up(tx: Tx, request: SignUp, public_url: str) -> None:
@@ -147,18 +140,18 @@ def invite(
 
 def confirm_sign_up(
     tx: Tx, actor: Actor, *, email: str = "", code: str = "", link_token: str = ""
-) -> SignedUp | None:
-    """Open the account of a mailed code. Give either the address and its newest code, or `link_token`.
+) -> Member | None:
+    """Open the account of a mailed code, and return the new user.
 
-    Return None if the code is wrong, void, used or expired, or the address has an account. The caller refuses
-    after the commit, so that the wrong attempt counts.
+    Give either the address and its newest code, or `link_token`. Return None if the code is wrong, void, used
+    or expired, or the address has an account. The caller refuses after the commit, so that the wrong attempt
+    counts.
     """
     found = use_link(tx, link_token, PURPOSES) if link_token else use_code(tx, email, code, PURPOSES)
     if found is None or find_user_by_email(tx, found.email) is not None:
         return None
     joined = None if found.organization_id is None else str(found.organization_id)
-    member = add_user(tx, actor, found.email, found.name, joined, signed_up=True)
-    return SignedUp(member, issue_first_token(tx, actor, member.user))
+    return add_user(tx, actor, found.email, found.name, joined, signed_up=True)
 
 
 def issue_first_token(tx: Tx, actor: Actor, user: User) -> IssuedToken:

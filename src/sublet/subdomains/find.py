@@ -41,9 +41,10 @@ def find_in_account(tx: Tx, actor: Actor, identifier: str) -> Subdomain:
     return _require_live(_lookup(tx, actor, identifier), tx.now)
 
 
-def list_in_account(tx: Tx, actor: Actor, fqdns: Iterable[str]) -> list[Subdomain]:
-    """Return those of the canonical names that are live names of the user, and that the token is for."""
+def list_in_account(tx: Tx, actor: Actor, names: Iterable[str]) -> list[Subdomain]:
+    """Return those of the names, in any spelling, that are live and the user's, and that the token is for."""
     assert actor.holder_id is not None  # noqa: S101 - a user acts
+    fqdns = [fqdn for each in names if (fqdn := canonical_domain(each))]
     found = store.list_own_subdomains(tx, actor.holder_id, fqdns)
     return [each for each in found if each.trashed_at is None and actor.restrictions.allows_name(each.fqdn)]
 

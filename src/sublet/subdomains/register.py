@@ -142,7 +142,7 @@ def _record_registration(tx: Tx, actor: Actor, subdomain: Subdomain, charged_cre
 def _refuse_records(actor: Actor, requested: RequestedName, records: tuple[RecordSet, ...]) -> None:
     if records:
         refuse_without_records(requested.platform_domain)
-        refuse_restricted(actor, set(records))
+        refuse_restricted(actor, [each.name for each in records])
 
 
 def _warnings(tx: Tx, subdomain: Subdomain, above: Sequence[PlatformDomain]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from sublet.accounts.fields import normalise_email
 from sublet.errors import Conflict
 from sublet.web.page import LISTED_MAX, PageCall
 
@@ -27,8 +28,11 @@ async def change_reminders(call: PageCall) -> Response:
 
 
 async def send_email_code(call: PageCall) -> Response:
-    """Mail a code to the new address, and show the form for it."""
-    await call.api("change_account", {"email": call.form.text("email")})
+    """Mail a code to the new address, and show the form for it. The present address gets none."""
+    email = call.form.text("email")
+    user = (await call.api("change_account", {"email": email})).user
+    if normalise_email(email or "") == user.email:
+        return call.redirect("/account", f"{user.email} is your address already.")
     return await show_code(call)
 
 

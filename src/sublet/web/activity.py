@@ -107,4 +107,6 @@ def _as_text(value: Any) -> str:
         return ", ".join(_as_text(each) for each in value) or "none"
     if isinstance(value, dict):
         return " ".join(_as_text(each) for each in value.values() if each is not None)
-    return {None: "", True: "yes", False: "no"}.get(value, str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

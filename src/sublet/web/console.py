@@ -20,8 +20,8 @@ from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import Membership, Registrant
 from sublet.config import parse_nameserver_presets
 from sublet.db import Tx
-from sublet.errors import Refusal, SessionInvalid, TokenMissing
-from sublet.http.calls import Calls
+from sublet.errors import AccountSuspended, OrganizationNotFound, Refusal, SessionInvalid, TokenMissing
+from sublet.http.calls import Calls, refuse_without_scope
 from sublet.http.docs_page import Document, Reference, build_reference
 from sublet.http.errors import internal_error
 from sublet.http.head import Clients, check_head, request_id_of
@@ -159,10 +159,7 @@ class Console:
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
                 return refusal.code, self._refused(call, refusal)
-            asked = call.request.url.path
-            query = call.request.url.query
-            target = quote(f"{asked}?{query}" if query else asked, safe="")
-            return refusal.code, RedirectResponse(f"/signin?next={target}", 303)
+            return refusal.code, RedirectResponse(f"/signin?next={quote(call.asked, safe='')}", 303)
         except Refusal as refusal:
             return refusal.code, self._refused(call, refusal)
         except Exception:
@@ -185,20 +182,11 @@ class Console:
         if is_form:
             call.form = await read_form(request)
             call.refuse_other_sites()
-        call.organization_id = request.path_params.get("organization")
-        try:
-            call.registrant = await self._calls.authenticate_session(
-                call.client, call.headers, call.failure_limits, call.organization_id
-            )
-            self._context.record_use(call.registrant, call.client.address)
-        except _NOT_SIGNED_IN:
-            if not page.is_open:
-                raise
-        if call.registrant is not None:
-            call.memberships, waiting = await self._context.db.read(_read_head, call.registrant)
-            call.waiting = waiting.without_read(request.cookies.get(READ_COOKIE, ""))
+        await self._authenticate(call)
         if page.post is None or not is_form:
             assert page.get is not None  # noqa: S101 - the route has no other method
+            if page.scope and call.registrant is not None:
+                refuse_without_scope(call.registrant, page.scope)
             return await page.get(call)
         try:
             call.refuse_forged()
@@ -208,6 +196,33 @@ class Console:
                 raise
             call.refusal = refusal
         return await page.get(call)
+
+    async def _authenticate(self, call: PageCall) -> None:
+        """Find the session of the browser, and read what the head of a page with a session shows.
+
+        Raises:
+            Refusal: any of `authenticate_session`. An open page needs no session.
+        """
+        organization_id = call.request.path_params.get("organization")
+        try:
+            call.registrant = await self._session_of(call, organization_id)
+        except _NOT_SIGNED_IN:
+            if not call.page.is_open:
+                raise
+            return
+        except (OrganizationNotFound, AccountSuspended):
+            # The page of the refusal is the user's own.
+            call.registrant = await self._session_of(call, None)
+            raise
+        call.organization_id = organization_id
+        self._context.record_use(call.registrant, call.client.address)
+        call.memberships, waiting = await self._context.db.read(_read_head, call.registrant)
+        call.waiting = waiting.without_read(call.request.cookies.get(READ_COOKIE, ""))
+
+    async def _session_of(self, call: PageCall, organization_id: int | None) -> Registrant:
+        return await self._calls.authenticate_session(
+            call.client, call.headers, call.failure_limits, organization_id
+        )
 
     def _finish(self, call: PageCall, response: Response) -> None:
         """Set the headers of an answer."""

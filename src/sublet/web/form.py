@@ -6,7 +6,7 @@ from secrets import token_hex
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from sublet.errors import InvalidRequest, PayloadTooLarge
 from sublet.http.read_body import BODY_MAX_BYTES, BODY_TIMEOUT_SECONDS
@@ -70,7 +70,7 @@ async def read_form(request: Request) -> Form:
                         f"The form is too long. It may have {BODY_MAX_BYTES} bytes.",
                         details={"limit_bytes": BODY_MAX_BYTES},
                     )
-    except TimeoutError:
+    except (TimeoutError, ClientDisconnect):
         raise InvalidRequest("The form did not arrive in time. Try again.") from None
     return parse_form(bytes(body))
 

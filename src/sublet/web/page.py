@@ -88,6 +88,8 @@ class Page(Struct, frozen=True):
     post: "Handler | None" = None
     operations: tuple[str, ...] = ()
     is_open: bool = False
+    scope: str = ""
+    """The scope without which `get` refuses, because its form would be refused."""
     is_personal: bool = False
     """True for a page about the signed-in user, which organizations don't have."""
 
@@ -133,6 +135,12 @@ class PageCall(Struct, kw_only=True):
     def parameters(self) -> Mapping[str, Any]:
         """The parameters of the path."""
         return self.request.path_params
+
+    @property
+    def asked(self) -> str:
+        """The path and query of this page, percent-encoded as the browser sent them."""
+        path, query = self.request.scope["raw_path"].decode("ascii"), self.request.url.query
+        return f"{path}?{query}" if query else path
 
     def url(self, path: str) -> str:
         """Return the path of another page for the same holder: the user, or the organization in the path of

@@ -57,7 +57,10 @@ async def show_address(call: PageCall) -> Response:
 
 async def create_address_token(call: PageCall) -> Response:
     """Create a token for the address of one host, and show it."""
-    fqdn = (await call.read("get_records", records_view)).fqdn
+    view = await call.read("get_records", records_view)
+    if view.nameservers:  # since the form was opened
+        return await _address(call, None)
+    fqdn = view.fqdn
     owner = canonical_owner(fqdn, call.form.text("record_names") or "@")
     members = {
         "name": f"address of {owner_of(owner, fqdn)}"[:200],

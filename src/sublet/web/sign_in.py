@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.responses import Response
 
-from sublet.errors import RateLimited, ValidationFailed
+from sublet.errors import InvalidRequest, RateLimited, ValidationFailed
 from sublet.limits import CODES_TO_ADDRESS
 from sublet.organizations.invitations import view_invitation
 from sublet.web.page import PageCall, set_cookie
@@ -17,7 +17,12 @@ START_PATH = "/names"
 """The page after a sign-in if the browser didn't ask for another one."""
 NEXT_COOKIE = "__Host-sublet_next"
 """The cookie with the page to open after the sign-in, because the mailed link doesn't contain it."""
-NEXT_SECONDS = 900
+NEXT_SECONDS = 3600
+"""Longer than a code is valid: a code without this cookie means that the browser keeps none."""
+NEXT_CHARACTERS_MAX = 1000
+"""The maximum length of a path that is opened after the sign-in. Percent-encoding makes it up to three times
+as long, and browsers keep 4096 bytes of a cookie (RFC 6265, section 6.1).
+"""
 SENT_COOKIE = "__Host-sublet_code_sent"
 """The cookie with the time of this browser's last request for a code, and a mark of the address."""
 
@@ -79,7 +84,18 @@ async def show_code(call: PageCall) -> Response:
 
 
 async def enter_code(call: PageCall) -> Response:
-    """Sign the browser in with the code, or open the account."""
+    """Sign the browser in with the code, or open the account.
+
+    Raises:
+        InvalidRequest: the browser keeps no cookies, so it would be signed out on the next page. The code
+            stays valid.
+        Refusal: any of the operations.
+    """
+    if NEXT_COOKIE not in call.request.cookies:
+        raise InvalidRequest(
+            "Your browser has not kept the cookie of this page, so you can't be signed in. Allow cookies for "
+            "this site, open it with https, and ask for another code."
+        )
     members = {"email": call.form.text("email"), "code": call.form.get("code", "")}
     try:
         await call.api("confirm_sign_in", members, is_guess=False)
@@ -153,8 +169,7 @@ def sign_in_again(call: PageCall) -> Response | None:
     """
     if not call.has_old_sign_in or call.refusal is not None or call.request.method == "POST":
         return None
-    asked, its_query = call.request.url.path, call.request.url.query
-    query = urlencode({"again": "yes", "next": f"{asked}?{its_query}" if its_query else asked})
+    query = urlencode({"again": "yes", "next": call.asked})
     return call.redirect(f"/signin?{query}", is_personal=True)
 
 
@@ -203,4 +218,5 @@ def _address_mark(call: PageCall) -> str:
 
 def _local_path(asked: str) -> str:
     is_path = asked.startswith("/") and asked.isprintable() and asked.isascii()
-    return asked if is_path and not asked.startswith("//") and "\\" not in asked else START_PATH
+    is_local = is_path and not asked.startswith("//") and "\\" not in asked
+    return asked if is_local and len(asked) <= NEXT_CHARACTERS_MAX else START_PATH

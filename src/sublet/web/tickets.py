@@ -4,6 +4,7 @@ from hashlib import sha256
 
 from starlette.responses import Response
 
+from sublet.dns.names import LABEL_OCTETS_MAX
 from sublet.web.form import KEY_FIELD
 from sublet.web.page import PageCall, set_cookie
 from sublet.web.waiting import ANSWERED_FOR, READ_COOKIE, add_mark, read_mark
@@ -78,7 +79,7 @@ async def reply(call: PageCall) -> Response:
 
 async def _complete_name(call: PageCall, typed: str | None) -> str | None:
     """Return the user's name with the typed label if there is exactly one, otherwise the typed text."""
-    if not typed or "." in typed:
+    if not typed or "." in typed or len(typed) > LABEL_OCTETS_MAX:
         return typed
     found = await call.api("list_subdomains", query={"q": typed, "limit": NAMES_MAX})
     own = [each.fqdn for each in found.subdomains if each.label == typed.lower()]

@@ -19,7 +19,6 @@ from sublet.errors import PreconditionFailed
 from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
 from sublet.restrictions import SCOPES
-from sublet.sign_up.sign_up import FIRST_TOKEN
 from sublet.subdomains.find import list_in_account
 from sublet.subdomains.naming import canonical_domain
 from sublet.web.filters import plural
@@ -51,9 +50,7 @@ async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
     filters = call.filters("cursor")
     found = await call.find_page("list_tokens", filters)
-    return call.render(
-        "tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of, first=FIRST_TOKEN
-    )
+    return call.render("tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of)
 
 
 def _limits_of(token: TokenDetailShape) -> list[str]:
@@ -106,8 +103,7 @@ async def _find_unknown_names(call: PageCall, names: Sequence[str]) -> list[str]
 
 
 def _read_names(tx: Tx, call: Call[None, None], *, names: Sequence[str]) -> list[str]:
-    canonical = [found for each in names if (found := canonical_domain(each))]
-    return [each.fqdn for each in list_in_account(tx, call.actor(), canonical)]
+    return [each.fqdn for each in list_in_account(tx, call.actor(), names)]
 
 
 async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:

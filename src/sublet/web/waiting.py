@@ -51,7 +51,7 @@ class Waiting(Struct, frozen=True):
     @property
     def account_counts(self) -> Mapping[str, tuple[int, str]]:
         """The count of each page of the user's menu, and what is counted."""
-        return {"/organizations": (self.invitations, "invitations")}
+        return {"/organizations": (self.invitations, "to answer")}
 
     def without_read(self, marks: str) -> "Waiting":
         """Return what waits besides the answers of `READ_COOKIE`."""

@@ -1788,8 +1788,8 @@ class UpdateKeysMethods:
                 token without an end.
 
         Raises:
-            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, ValidationFailed: and
-                what every call raises.
+            AccountSuspended, SignInRequired, NotFound, SubdomainNotFound, Conflict, DelegationExists,
+                ValidationFailed: and what every call raises.
         """
         return self._transport.run(
             Call(
@@ -2171,7 +2171,8 @@ class SignUpMethods:
         Send `email` and `code`, or the `token` of the link. Creates the user, the user's own organization
         and a first token. The token has all scopes but `credits:spend`, and is valid for 30 days. Only this
         answer shows its secret. The code of an operator's invitation works too. If a page of the service
-        sends the request, the answer sets the cookie of a session.
+        sends the request, the answer sets the cookie of a session instead, and `token` and `secret` are
+        null.
 
         Args:
             code: Six digits.
@@ -2197,7 +2198,7 @@ class SignUpMethods:
         Takes the code of the link in the mail, which proves the address, so no token is needed. For an
         address without an account, opens an account for a user with this `name`, and returns the first
         token. Only this answer shows the secret. If a page of the service sends the request, the answer
-        also sets the cookie of a session. For an address with an account, `token` and `secret` are null.
+        sets the cookie of a session instead. For an address with an account, `token` and `secret` are null.
 
         Args:
             code: The code of the link in the mail.

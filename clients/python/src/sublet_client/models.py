@@ -871,18 +871,24 @@ class CodeSentAnswer(Model, frozen=True, kw_only=True):
 
 
 class SignedUpAnswer(Model, frozen=True, kw_only=True):
-    """A new user with its organization and first token. The secret is shown only once."""
+    """A new user with its organization.
+
+    `token` and `secret` are the user's first token, shown only once; null with the cookie of a
+        session.
+    """
 
     user: User
     organization: Organization
-    token: TokenDetail
-    secret: Secret
+    token: TokenDetail | None
+    secret: Secret | None
 
 
 class AcceptedAnswer(Model, frozen=True, kw_only=True):
     """The new member and the organization.
 
-    `token` and `secret` are a new user's first token, shown only once; otherwise null.
+    `token` and `secret` are a new user's first token, shown only once; null with the cookie of a
+        session, or
+    for a user who had an account.
     """
 
     user: User

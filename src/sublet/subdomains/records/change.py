@@ -17,6 +17,7 @@ from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
 from sublet.subdomains.find import find_in_account, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver
+from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.rule import check_records
 
 CHANGE = "subdomain.update_records"
@@ -55,11 +56,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     refuse_unless_allowed(subdomain, "update_nameservers", tx.now)
     if command.record_sets is None:
         raise validation_failed([FieldError("records", "required", "is missing; give it")])
-    if has_nameserver(subdomain):
-        raise DelegationExists(
-            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first, or add "
-            "the records at the DNS provider of these nameservers."
-        )
+    refuse_delegated(subdomain)
     platform_domain = find_platform_domain(tx, subdomain.platform_domain_id)
     assert platform_domain is not None  # noqa: S101 - the foreign key ensures it
     if any(each.values for each in command.record_sets):
@@ -69,7 +66,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     if errors:
         raise validation_failed(errors)
     before, after = set(subdomain.records), set(wanted)
-    refuse_restricted(actor, before ^ after)
+    refuse_restricted(actor, [each.name for each in before ^ after])
     if before != after or subdomain.provision_error is not None:
         store.update_subdomain(tx, subdomain.id, **store.records_columns(wanted), **store.NEXT_GENERATION)
         audit.record(
@@ -83,6 +80,15 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     return Outcome(subdomain.id)
 
 
+def refuse_delegated(subdomain: Subdomain) -> None:
+    """Raise `DelegationExists` if a name has nameservers."""
+    if has_nameserver(subdomain):
+        raise DelegationExists(
+            f"{subdomain.fqdn} has nameservers, which answer for it. Remove them first, or add "
+            "the records at the DNS provider of these nameservers."
+        )
+
+
 def refuse_without_records(platform_domain: PlatformDomain) -> None:
     """Raise `RecordsNotAllowed` if the platform domain accepts no records."""
     if not platform_domain.accepts_records:
@@ -92,9 +98,9 @@ def refuse_without_records(platform_domain: PlatformDomain) -> None:
         )
 
 
-def refuse_restricted(actor: Actor, changed: set[RecordSet]) -> None:
-    """Raise `TokenRestricted` if the token may not change one of these RRsets."""
-    refused = sorted({each.name for each in changed if not actor.restrictions.allows_record(each.name)})
+def refuse_restricted(actor: Actor, owners: Iterable[str]) -> None:
+    """Raise `TokenRestricted` if the token may not change the records at one of these relative owners."""
+    refused = sorted({each for each in owners if not actor.restrictions.allows_record(each)})
     if refused:
         raise TokenRestricted(
             f"This token may not change the records at {', '.join(refused)}. Change only the owners in its "

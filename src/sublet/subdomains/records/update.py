@@ -19,7 +19,7 @@ from sublet.db import Tx
 from sublet.dns.records import owner_of
 from sublet.dns.types import RecordSetInput
 from sublet.subdomains.find import find_in_account
-from sublet.subdomains.records.change import ChangeRecords, change_records
+from sublet.subdomains.records.change import ChangeRecords, change_records, refuse_restricted
 from sublet.subdomains.records.rule import TTL_SECONDS_MAX, TTL_SECONDS_MIN
 
 _ANY: Final = dns.rdatatype.ANY
@@ -83,6 +83,7 @@ def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMe
             trash.
         UpdateError: a prerequisite doesn't hold (NXDOMAIN, NXRRSET, YXDOMAIN, YXRRSET), or an owner is
             outside the name (REFUSED).
+        TokenRestricted: the key may not change the records at one of the owners.
         Refusal: a refusal of `change_records`.
     """
     lock_holder(tx, actor)
@@ -95,6 +96,8 @@ def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMe
         for each in subdomain.records
     }
     _check_prerequisites(subdomain.fqdn, before, message.prerequisite)
+    # Also what changes nothing, such as a record beside a CNAME: permission is checked first (section 3.3).
+    refuse_restricted(actor, [_owner(subdomain.fqdn, each.name) for each in message.update])
     after = dict(before)
     for rrset in message.update:
         _apply(subdomain.fqdn, after, rrset)

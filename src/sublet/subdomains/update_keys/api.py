@@ -7,7 +7,14 @@ from msgspec import Meta
 from sublet.accounts.model import Token
 from sublet.accounts.tokens.api import ExpiresAt, RecordNames
 from sublet.db import Tx
-from sublet.errors import AccountSuspended, Conflict, SubdomainNotFound, TokenNotFound, ValidationFailed
+from sublet.errors import (
+    AccountSuspended,
+    Conflict,
+    DelegationExists,
+    SubdomainNotFound,
+    TokenNotFound,
+    ValidationFailed,
+)
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.idempotency import write_once
@@ -109,7 +116,7 @@ def list_update_keys_(tx: Tx, call: Call[None, None]) -> UpdateKeysAnswer:
     "POST",
     "/subdomains/{fqdn}/update-keys",
     "tokens:write",
-    (AccountSuspended, SubdomainNotFound, Conflict, ValidationFailed),
+    (AccountSuspended, SubdomainNotFound, Conflict, DelegationExists, ValidationFailed),
     status=201,
     gate=sensitive("creates a credential"),
     told="the user; the owners, if it is for an organization",

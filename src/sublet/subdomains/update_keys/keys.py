@@ -33,6 +33,7 @@ from sublet.errors import Conflict, TokenNotFound
 from sublet.organizations.notices import notify_of_token
 from sublet.secret import Secret
 from sublet.subdomains.find import find_in_account
+from sublet.subdomains.records.change import refuse_delegated
 
 ALGORITHM: Final = "hmac-sha256"
 SECRET_OCTETS_MIN: Final = 32
@@ -110,6 +111,7 @@ def create_update_key(
         SubdomainNotFound: the user has no such name, the token is not for the name, or the name is in the
             trash.
         Conflict: the service doesn't accept DNS UPDATE.
+        DelegationExists: the name has nameservers, so no key could change its records.
         TokenRevoked, TokenExpired, SessionInvalid, ValidationFailed, Conflict: raised by `create_token`.
     """
     lock_acting_user(tx, actor)
@@ -119,6 +121,7 @@ def create_update_key(
             "This service doesn't accept DNS UPDATE. Change the records in another way, or ask the "
             "operator for it."
         )
+    refuse_delegated(subdomain)
     life_ends_at = actor.restrictions.expires_at or tx.now + OWN_LIFE_MAX
     wanted = {
         "scopes": ("records:write",),
