@@ -26,6 +26,7 @@ from sublet.health.model import HEALTHY, Report
 from sublet.health.query_limits import claim_addresses
 from sublet.mail import store as mail_store
 from sublet.mail.operator_notices import mail_notices, notify_operator
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.processes.leases import PUBLISH_FOR, take_lease
 from sublet.registry.delete_user import delete_user
 from sublet.registry.revoke_leaked import revoke_leaked
@@ -34,6 +35,7 @@ from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.sign_in.devices.model import VALID_FOR
 from sublet.sign_in.model import IdentifiedUser
 from sublet.sign_in.sessions import open_session
+from sublet.subdomains import store
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.end_platform_domain import close_platform_domain, remove_platform_domain
 from sublet.subdomains.model import OperatorPermission, Register
@@ -207,6 +209,31 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
         lambda tx: close_platform_domain(tx, OPERATOR, "closing.test", until),
         refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
     )
+
+
+def _order_and_addition(registry: Registry, zone: str) -> tuple[Verb, Verb]:
+    """Return a registration, and the addition of a platform domain with this name."""
+    registry.add_domain(zone)
+    wanted = Register(fqdn=f"shop.{zone}")
+    return (
+        lambda tx: register(tx, registry.actor("ben"), wanted, free_quota=FREE_QUOTA),
+        lambda tx: add_platform_domain(
+            tx, OPERATOR, f"shop.{zone}", {}, names_held=store.list_unreleased_names
+        ),
+    )
+
+
+@case("a platform domain below which another is added")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    """The registration has seen no platform domain at its name."""
+    order, addition = _order_and_addition(registry, "above.test")
+    return addition, refused(Outdated, order)
+
+
+@case("a platform domain under which a name is registered")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    order, addition = _order_and_addition(registry, "under.test")
+    return order, refused(Conflict, addition)
 
 
 @case("a platform domain that gets a record of the operator")
