@@ -22,6 +22,9 @@ import dns.tsig
 import dns.update
 import pytest
 
+from sublet.operations.idempotency import WriteResult, write_once
+from sublet.operations.idempotency_store import key_in_use_refusal
+from sublet.updates import server
 from support.error_triggers import new_name, new_user, unused_name
 from support.free_ports import free_port
 from support.open_registry import opened
@@ -229,6 +232,24 @@ def test_replayed_and_late_messages(shop: RunningService, user: Registrant) -> N
         # The client checks the time of the signature too, with its own clock.
         assert tsig.time_signed == dns.message.from_wire(sent, keyring=False).tsig[0].time_signed  # type: ignore[index]
     assert records(shop, user, key) == {("@", "A"): ["8.8.8.8"]}
+
+
+def test_a_message_that_is_sent_again_while_it_runs_waits(
+    shop: RunningService, user: Registrant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = [key_in_use_refusal()]
+
+    async def write_beside_the_first(*arguments: Any) -> WriteResult:
+        if running:
+            raise running.pop()
+        return await write_once(*arguments)
+
+    monkeypatch.setattr(server, "write_once", write_beside_the_first)
+    key = new_key(shop, user)
+    message = update_of(key)
+    message.replace(f"{key.fqdn}.", 300, "A", "8.8.4.4")
+    assert send(shop, message).rcode() == dns.rcode.NOERROR
+    assert running == []
 
 
 def test_only_the_holder_of_a_key_gets_signed_answers(shop: RunningService, user: Registrant) -> None:

@@ -17,7 +17,7 @@ from sublet.accounts.users import add_user
 from sublet.credits.entries import grant_credits
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
-from sublet.errors import Conflict, OrganizationNotFound, ValidationFailed
+from sublet.errors import Conflict, NotFound, OrganizationNotFound, ValidationFailed
 from sublet.organizations.find import lock_as_owner
 from sublet.organizations.invitations import (
     accept_invitation,
@@ -308,6 +308,15 @@ def test_an_invitee_does_not_join_a_deleted_organization(
     interleave(registry, engine, _delete_coop(registry, coop), join)
     assert accepted == [None]
     assert registry.doctor() == []
+
+
+def test_the_operator_adds_no_member_to_a_deleted_organization(
+    registry: Registry, engine: Engine, coop: Coop
+) -> None:
+    def add(tx: Tx) -> object:
+        return set_role_as_operator(tx, OPERATOR, str(coop.id), "cleo@example.org", "member")
+
+    interleave(registry, engine, _delete_coop(registry, coop), _raises(NotFound, add))
 
 
 def test_no_token_outlives_a_deleted_organization(registry: Registry, engine: Engine, coop: Coop) -> None:

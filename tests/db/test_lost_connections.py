@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from sublet.db import Tx, connect, postgresql
+from sublet.db import Prepared, Tx, connect, postgresql
 from sublet.db.connect import ConnectionSettings, LosesWrites
 from sublet.db.marks import Mark
 from sublet.db.postgresql import PostgresqlDatabase
@@ -33,6 +33,7 @@ from support.serve_process import wait_until
 
 COMMIT = b"COMMIT"
 INSERT = b"INSERT INTO things"
+PID = Prepared(select(func.pg_backend_pid()))
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +194,26 @@ def test_a_read_is_repeated(url: str, proxy: Proxy) -> None:
         assert proxy.rules == []
 
     tell(proxy.url, story)
+
+
+def test_a_repeated_read_logs_no_error(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """SQLAlchemy doesn't know that the connection is lost, because the driver runs the statement."""
+    pids: set[int] = set()
+
+    def read(tx: Tx) -> int:
+        pid = int(PID.value(tx))
+        if not pids:
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s, 60000)", (pid,))
+        pids.add(pid)
+        return int(PID.value(tx))
+
+    async def story(database: PostgresqlDatabase) -> None:
+        assert await database.read(read) in pids
+
+    tell(url, story)
+    assert len(pids) == 2
+    assert caplog.records == []
 
 
 def test_an_unreachable_database_is_reported(url: str, proxy: Proxy) -> None:

@@ -14,28 +14,35 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import NullPool
 
 from sublet.accounts.sessions import MAIL
+from sublet.accounts.tokens.issue import issue_token, revoke_token
+from sublet.accounts.tokens.tokens import create_token, revoke_own_token
 from sublet.credits.model import Payable
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
-from sublet.errors import DeviceNotFound, ValidationFailed
+from sublet.errors import Conflict, DeviceNotFound, NotFound, ValidationFailed
 from sublet.health.brake import record_impairment
 from sublet.health.due_checks import record_check
 from sublet.health.model import HEALTHY, Report
 from sublet.health.query_limits import claim_addresses
 from sublet.mail import store as mail_store
 from sublet.mail.operator_notices import mail_notices, notify_operator
+from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.processes.leases import PUBLISH_FOR, take_lease
+from sublet.registry.delete_user import delete_user
+from sublet.registry.revoke_leaked import revoke_leaked
 from sublet.sign_in.devices import store as device_store
 from sublet.sign_in.devices.device import allow_device, start_device
 from sublet.sign_in.devices.model import VALID_FOR
 from sublet.sign_in.model import IdentifiedUser
 from sublet.sign_in.sessions import open_session
+from sublet.subdomains import store
 from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.end_platform_domain import close_platform_domain, remove_platform_domain
 from sublet.subdomains.model import OperatorPermission, Register
 from sublet.subdomains.register import register
 from sublet.subdomains.sweep.sweep import sweep
 from sublet.subdomains.zone_records import set_zone_record
+from support.acting_tokens import acting, issue
 from support.interleaving import interleave
 from support.postgresql import fresh_database
 from support.registry import FREE_QUOTA, OPERATOR, Prepared, Registry, open_registry
@@ -97,6 +104,36 @@ def _(_: Registry) -> tuple[Verb, Verb]:
         lambda tx: take_lease(tx, "publish:99", "a", PUBLISH_FOR),
         gives(None, lambda tx: take_lease(tx, "publish:99", "b", PUBLISH_FOR)),
     )
+
+
+@case("a user that is deleted")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    registry.add_user("carl")
+    return (
+        lambda tx: delete_user(tx, OPERATOR, "carl@example.org", confirmed=True),
+        refused(NotFound, lambda tx: issue_token(tx, OPERATOR, "carl@example.org", "late")),
+    )
+
+
+@case("a user who revokes a token")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    token = issue(registry)
+    return (
+        lambda tx: revoke_own_token(tx, acting(token), str(token.id)),
+        refused(Conflict, lambda tx: revoke_token(tx, OPERATOR, token.id)),
+    )
+
+
+@case("a user whose leaked token creates another")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    leaked = registry.write(issue_token, OPERATOR, "ann@example.org", "leaked")
+
+    def revoke(tx: Tx) -> None:
+        report = revoke_leaked(tx, OPERATOR, leaked.secret.reveal())
+        assert [each.token.name for each in report.revoked] == ["leaked", "child"]
+
+    wanted = {"scopes": ("account:read",)}
+    return lambda tx: create_token(tx, acting(leaked.token), "child", wanted), revoke
 
 
 @case("a program's request")
@@ -172,6 +209,31 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
         lambda tx: close_platform_domain(tx, OPERATOR, "closing.test", until),
         refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
     )
+
+
+def _order_and_addition(registry: Registry, zone: str) -> tuple[Verb, Verb]:
+    """Return a registration, and the addition of a platform domain with this name."""
+    registry.add_domain(zone)
+    wanted = Register(fqdn=f"shop.{zone}")
+    return (
+        lambda tx: register(tx, registry.actor("ben"), wanted, free_quota=FREE_QUOTA),
+        lambda tx: add_platform_domain(
+            tx, OPERATOR, f"shop.{zone}", {}, names_held=store.list_unreleased_names
+        ),
+    )
+
+
+@case("a platform domain below which another is added")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    """The registration has seen no platform domain at its name."""
+    order, addition = _order_and_addition(registry, "above.test")
+    return addition, refused(Outdated, order)
+
+
+@case("a platform domain under which a name is registered")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    order, addition = _order_and_addition(registry, "under.test")
+    return order, refused(Conflict, addition)
 
 
 @case("a platform domain that gets a record of the operator")

@@ -6,9 +6,13 @@ from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.tokens.tokens import create_token
 from sublet.credits.entries import grant_credits
-from sublet.errors import Conflict, OrganizationNotFound, TokenRevoked, ValidationFailed
+from sublet.errors import Conflict, NotFound, OrganizationNotFound, TokenRevoked, ValidationFailed
 from sublet.organizations.invitations import invite_member
-from sublet.organizations.organization import create_organization
+from sublet.organizations.organization import (
+    create_organization,
+    rename_as_operator,
+    set_role_as_operator,
+)
 from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_user import delete_own_user
 from sublet.restrictions import SCOPES
@@ -100,6 +104,16 @@ def test_refusals(registry: Registry) -> None:
     registry.write(suspend, OPERATOR, SHOP, "told")
     with registry.refuses(Conflict):
         end(registry, organization_id, slug(registry, organization_id))
+
+
+def test_the_operator_changes_no_deleted_organization(registry: Registry) -> None:
+    organization_id = share(registry)
+    end(registry, organization_id, slug(registry, organization_id))
+    registry.refused(NotFound, rename_as_operator, OPERATOR, str(organization_id), "New")
+    for role in ("member", "owner"):
+        registry.refused(
+            NotFound, set_role_as_operator, OPERATOR, str(organization_id), "ben@example.org", role
+        )
 
 
 def test_the_only_owner_hands_over_or_deletes_the_organization_first(registry: Registry) -> None:

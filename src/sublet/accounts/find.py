@@ -87,11 +87,14 @@ def lock_requesting_user(tx: Tx, actor: Actor) -> User:
     Raises, in this order:
         NotFound: the actor is not a user.
         SessionInvalid: the session ended after the request was authenticated.
+        TokenRevoked: the user was deleted after the request was authenticated.
     """
     user = store.lock_user(tx, actor.user_id) if actor.user_id is not None else None
-    if user is None or user.deleted_at is not None:  # The user can be deleted after the token was checked.
+    if user is None:
         raise NotFound("There is no such user. Check the token.")
     refuse_ended_session(tx, actor)
+    if user.deleted_at is not None:
+        raise TokenRevoked("This token was revoked, because its account was deleted.")
     return user
 
 
@@ -111,8 +114,8 @@ def lock_requesting_holder(tx: Tx, actor: Actor) -> tuple[User, User]:
     Raises, in this order:
         NotFound: the actor is not a user.
         SessionInvalid: the session ended after the request was authenticated.
-        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session
-            acts.
+        TokenRevoked, OrganizationNotFound: the user was deleted, or has left the organization for which the
+            token or session acts.
     """
     if actor.account_id is None or actor.user_id is None:
         user = lock_requesting_user(tx, actor)
@@ -133,8 +136,7 @@ def lock_holder(tx: Tx, actor: Actor) -> User:
 
     Raises, in this order:
         NotFound: the actor is not a user.
-        TokenRevoked, OrganizationNotFound: the user has left the organization for which the token or session
-            acts.
+        SessionInvalid, TokenRevoked, OrganizationNotFound: raised by `lock_requesting_holder`.
         AccountSuspended: the user or the holder is suspended.
     """
     user, holder = lock_requesting_holder(tx, actor)
@@ -164,7 +166,7 @@ def lock_acting_user(tx: Tx, actor: Actor) -> User:
     Every verb that changes the user's own tokens or settings calls this first.
 
     Raises, in this order:
-        NotFound: the actor is not a user.
+        NotFound, SessionInvalid, TokenRevoked: raised by `lock_requesting_user`.
         AccountSuspended: the user is suspended.
     """
     user = lock_requesting_user(tx, actor)

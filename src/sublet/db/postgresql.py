@@ -330,6 +330,8 @@ def _run(connection: Connection, fn: Callable[[], R]) -> R:
     except Exception as error:
         # Even if the function raised another error.
         if connection.invalidated or driver_connection(connection).closed:
+            # Otherwise SQLAlchemy, which doesn't see the errors of `statements.py`, logs a failed rollback.
+            connection.invalidate()
             raise ConnectionLost(str(error)) from error
         raise
 

@@ -88,6 +88,7 @@ def add_platform_domain(
         raise validation_failed(errors)
     if store.find_platform_domain_by_name(tx, canonical) is not None:
         raise Conflict(f"{canonical} is a platform domain already. Change it with `sublet domain edit`.")
+    _raise_serial_above(tx, canonical)
     held = names_held(tx, (canonical, *ancestors(canonical)))
     if held:
         raise Conflict(
@@ -106,6 +107,19 @@ def add_platform_domain(
     if not force:
         refuse_missing_cuts(tx, platform_domain)
     return PlatformDomainAdded(platform_domain, len(records))
+
+
+def _raise_serial_above(tx: Tx, domain: str) -> None:
+    """Give the zone above a new platform domain a new serial.
+
+    Wait for the registrations under it that are not committed. New ones wait, see the serial and run again.
+    """
+    above = store.find_platform_domains_among(tx, ancestors(domain))[:1]
+    for each in above:
+        store.lock_against_registrations(tx, each.id)
+    # Find it again, because another change may have committed before the lock.
+    for each in store.find_platform_domains_among(tx, [each.domain for each in above]):
+        store.update_platform_domain(tx, each.id, serial=next_serial(each.serial))
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:

@@ -1,5 +1,7 @@
 """Revoke the tokens whose secrets appear in a leak report (`sublet token revoke-leaked`)."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
 
 from sublet.accounts import store
@@ -37,12 +39,12 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
     issued or were replaced by a rotation count as found.
     """
     secrets = find_secrets(text).tokens
-    by_secret = [store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets)]
-    leaked = {each.id: each for each in by_secret if each is not None}
+    # A token that is being created with a leaked one is found after the lock.
+    users = store.lock_users(tx, {each.user_id for each in _find_leaked(tx, secrets).values()})
+    leaked = _find_leaked(tx, secrets)
     revoked: list[RevokedToken] = []
     for token in leaked.values():
-        user = store.find_user(tx, token.user_id)
-        assert user is not None  # noqa: S101 - the foreign key ensures it
+        user = users[token.user_id]
         created = [each for each in _list_valid_descendants(tx, token) if each.id not in leaked]
         ended = created if token.revoked_at is not None else [token, *created]
         if not ended:
@@ -58,6 +60,11 @@ def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
         page = "/tokens" if token.organization_id is None else f"/o/{token.organization_id}/tokens"
         enqueue(tx, user, message, reference=f"token_leaked:{token.id}", page=page)
     return LeakReport(len(secrets), tuple(revoked))
+
+
+def _find_leaked(tx: Tx, secrets: Collection[str]) -> dict[int, Token]:
+    found = (store.find_token_by_digest(tx, digest(each)) for each in sorted(secrets))
+    return {each.id: each for each in found if each is not None}
 
 
 def _list_valid_descendants(tx: Tx, token: Token) -> list[Token]:

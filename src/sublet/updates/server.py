@@ -28,7 +28,7 @@ from sublet.dns.names import ancestors
 from sublet.dns.records import apex_records, records_of_sets
 from sublet.dns.types import Record
 from sublet.dns.wire import HEADER_BYTES
-from sublet.errors import Category, Refusal
+from sublet.errors import Category, IdempotencyInProgress, Refusal
 from sublet.ids import new_request_id
 from sublet.operations.call import Call, Context
 from sublet.operations.client import Client, address_key, network_key
@@ -58,6 +58,8 @@ UDP_BYTES_MAX = 1_232
 
 Longer ones need a connection, so that their sender is known.
 """
+AGAIN_SECONDS = 0.1
+"""The pause of a message that was sent again while it is running. It gets the answer of the first one."""
 log = structlog.get_logger()
 
 
@@ -204,7 +206,12 @@ class UpdateServer:
         check_zone(fqdn, message)
         check_sections(message)
         call = self._call(host, registrant, (message.mac or b"").hex(), hashlib.sha256(wire).hexdigest())
-        done = await write_once(call, update_records, call.actor(), fqdn, message)
+        done = None
+        while done is None:
+            try:
+                done = await write_once(call, update_records, call.actor(), fqdn, message)
+            except IdempotencyInProgress:  # the client didn't wait long enough for the answer
+                await asyncio.sleep(AGAIN_SECONDS)
         await wait_for_publication(call, done)
 
     def _call(self, host: str, registrant: Registrant, mac: str, digest: str) -> Call[None, None]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from sublet import audit
 from sublet.accounts import store
 from sublet.accounts.fields import check_text
-from sublet.accounts.find import find_user, refuse_account, refuse_deleted
+from sublet.accounts.find import lock_user, refuse_account
 from sublet.accounts.model import Token, User
 from sublet.audit import Actor
 from sublet.db import Tx
@@ -141,8 +141,7 @@ def issue_token(
         Conflict: the user is the account of an organization.
         ValidationFailed: all invalid fields: name, expires_in_days, and the other restrictions.
     """
-    user = find_user(tx, identifier)
-    refuse_deleted(user)
+    user = lock_user(tx, identifier)
     refuse_account(user)
     name, errors = check_text("name", name)
     expires_at = None
@@ -219,6 +218,8 @@ def revoke_token(tx: Tx, actor: Actor, token_id: int) -> Token:
         NotFound: no token has this id.
         Conflict: the token was revoked already.
     """
+    store.lock_user(tx, show_token(tx, token_id).user_id)
+    # Find it again, because its user may have revoked it before the lock.
     token = show_token(tx, token_id)
     if token.revoked_at is not None:
         raise Conflict(f"The token {token_id} was revoked already. No action needed.")
