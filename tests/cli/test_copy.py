@@ -196,6 +196,11 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
         assert "Nothing was copied" in told
         assert "secret" not in told
     assert not (tmp_path / "missing.db").exists()
+    with closing(sqlite3.connect(tmp_path / "odd.db")) as connection:
+        connection.execute("CREATE TABLE alembic_version (other)")
+    odd = f"sqlite:///{tmp_path}/odd.db"
+    for words, action in (((odd, missing), "Reading the source"), ((source, odd), "Writing the target")):
+        assert copy(*words, expect=3)["message"].startswith(f"{action}: no such column: version_num. ")
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num)")
         connection.execute("INSERT INTO alembic_version VALUES ('0001')")
