@@ -94,6 +94,11 @@ class PrimarySettings:
             )
         _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
+    @property
+    def key_variable(self) -> str:
+        """The environment variable with the key's secret if there is no `key_file`."""
+        return PRIMARY_KEY_VARIABLE + self.name.upper().replace("-", "_").replace(".", "_")
+
 
 def _setting(default: Any, description: str) -> Any:
     """Return a field of `Settings` with its default and its description."""
@@ -314,6 +319,7 @@ class Settings:
         _check_range("new_user_days", self.new_user_days, 0, NEW_USER_DAYS_MAX)
         _check_mail(self)
         _check_site(self)
+        _check_primaries(self.primaries)
 
 
 DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each in fields(Settings)}
@@ -365,6 +371,17 @@ def _check_listen(settings: Settings) -> None:
         _check_addresses("update_address", host)
         if ip_address(host).is_unspecified:
             raise SettingsError("update_address: Give the address that registrants reach.")
+
+
+def _check_primaries(primaries: tuple[PrimarySettings, ...]) -> None:
+    names: dict[str, str] = {}
+    for each in primaries:
+        other = each.name if each.key_file else names.setdefault(each.key_variable, each.name)
+        if other != each.name:
+            raise SettingsError(
+                f"primaries: {other} and {each.name} have the same variable {each.key_variable}. Rename "
+                "one, or give it a key_file."
+            )
 
 
 def _check_mail(settings: Settings) -> None:

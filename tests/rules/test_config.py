@@ -1,5 +1,5 @@
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +323,15 @@ def test_a_key_without_a_valid_name_is_refused(key_name: str) -> None:
     assert PrimarySettings("main", "192.0.2.1", "Key_1.example.").key_name == "Key_1.example."
     with pytest.raises(SettingsError, match=r"^primaries\.main\.key_name: "):
         PrimarySettings("main", "192.0.2.1", key_name)
+
+
+def test_primaries_with_one_variable_for_two_secrets_are_refused() -> None:
+    one, other = PrimarySettings("a-b", "192.0.2.1", "k"), PrimarySettings("a.b", "192.0.2.2", "k")
+    with pytest.raises(
+        SettingsError, match=r"^primaries: a-b and a\.b have the same variable SUBLET_PRIMARY_KEY_A_B\."
+    ):
+        Settings(primaries=(one, other))
+    Settings(primaries=(one, replace(other, key_file="/etc/key")))
 
 
 def test_the_built_in_name_servers_are_addresses_with_ports() -> None:
