@@ -635,6 +635,12 @@ def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.
         assert f"{address} gave no answer" in run("whoami", "--timeout", "0.2", exit_code=3).stderr
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400", "0", "-1"])
+def test_times_that_no_program_can_wait_for_are_refused(run: Run, seconds: str) -> None:
+    for words in (("whoami", f"--timeout={seconds}"), ("watch", f"--interval={seconds}")):
+        assert "Invalid value for '--" in run(*words, exit_code=2).stderr
+
+
 def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """With it: test_mcp.py."""
     monkeypatch.setitem(sys.modules, "sublet_mcp.server", None)  # as if it weren't installed

@@ -1,6 +1,7 @@
 """One run of a command: its client, its questions, its payments."""
 
 import logging
+import math
 import shutil
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -31,7 +32,20 @@ from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
 BAR_CHARACTERS = 20
+SECONDS_MAX = 86_400
+"""A day. Systems can't wait for much longer times."""
 Function = Callable[..., Any]
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds in a range, and not NaN, which is neither below nor above a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 class Stop(click.ClickException):
@@ -238,7 +252,7 @@ _OPTIONS = (
     click.option(
         "--timeout",
         envvar="SUBLET_DEADLINE_SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(min=0, max=SECONDS_MAX, min_open=True),
         default=DEADLINE_SECONDS,
         metavar="SECONDS",
         help="How long to wait for each answer; by default 60.",
