@@ -311,9 +311,8 @@ class Settings:
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int):
-                _check_range(each.name, value, 0, NUMBER_MAX)
-        if self.http_connections_max < 1:
-            raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more.")
+                would_refuse_all = each.name.startswith(("rate_limit_", "http_connections_"))
+                _check_range(each.name, value, 1 if would_refuse_all else 0, NUMBER_MAX)
         _check_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _check_range("session_max_days", self.session_max_days, 1, 365)
         _check_range("new_user_days", self.new_user_days, 0, NEW_USER_DAYS_MAX)
@@ -503,7 +502,7 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
         SettingsError: the text isn't `host:port` with a port of 0 to 65535.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > PORT_MAX:
         raise SettingsError(
             f"{name}: {text!r} is not an address with a port. Give host:port, such as 127.0.0.1:8053."
         )
@@ -667,7 +666,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(
             f"The settings file {path} can't be read: {error.strerror}. {sentence}"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise SettingsError(
             f"The settings file {path} is not TOML: {error}. Write strings in quotes, for example."
         ) from error
@@ -705,7 +704,8 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
             raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false.")
         return found
     if kind is int:
-        found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+        # Python converts no text of thousands of digits.
+        found = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value) else value
         if not isinstance(found, int) or isinstance(found, bool):
             raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60.")
         return found

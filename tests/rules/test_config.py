@@ -202,7 +202,9 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
     ("name", "value"),
     [
         ("FREE_QUOTA", "-1"),
+        ("RATE_LIMIT_READ_PER_MINUTE", "0"),
         ("FREE_QUOTA", "five"),
+        ("FREE_QUOTA", "9" * 5000),
         ("RATE_LIMIT_READ_PER_MINUTE", "9999999999"),
         ("NEW_USER_DAYS", "9999999"),
         ("FREE_QUOTA", "\u0665"),
@@ -213,6 +215,7 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
         ("DATABASE_URL", "mysql://x"),
         ("HTTP_CONNECTIONS_MAX", "0"),
         ("HTTP_LISTEN", "8053"),
+        ("HTTP_LISTEN", f"127.0.0.1:{'9' * 5000}"),
         ("DNS_LISTEN", "127.0.0.1:65536"),
         ("PUBLIC_URL", "names.example.net"),
         ("PUBLIC_URL", "https://names.example.net/api/v1"),
@@ -251,7 +254,9 @@ def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_pat
         load_settings(_file(tmp_path, line), {})
 
 
-@pytest.mark.parametrize("content", [b"free_quota = ", b"\xff\xfe", b"[free_quota]\n[free_quota]"])
+@pytest.mark.parametrize(
+    "content", [b"free_quota = ", b"free_quota = " + 5000 * b"9", b"\xff\xfe", b"[free_quota]\n[free_quota]"]
+)
 def test_a_file_that_can_t_be_read_is_refused_by_its_path(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "sublet.toml"
     path.write_bytes(content)
