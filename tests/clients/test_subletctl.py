@@ -483,6 +483,17 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     run("logout", "--revoke")
     states = {each["name"]: each["revoked_at"] for each in service.list_all(who, "/tokens", "tokens")}
     assert [name for name, revoked_at in states.items() if revoked_at] == ["laptop"]
+    run(
+        "login",
+        service.base_url,
+        "--token",
+        "--profile",
+        "other",
+        text=(other := service.issue_token(who.email)),
+    )
+    service.call(other, "DELETE", f"/tokens/{service.call(other, 'GET', '/me').json()['token']['id']}")
+    forgotten = run("logout", "--revoke", "--profile", "other").stdout
+    assert forgotten == "The profile other is forgotten. It had no valid token, so none was revoked.\n"
     monkeypatch.delenv("SUBLET_TOKEN")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]
