@@ -594,7 +594,7 @@ def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest
     monkeypatch.setattr(SubdomainsMethods, "delete", interrupted)
     stopped = run("trash", *names, "--yes", "-q", exit_code=130)
     assert stopped.stdout == "one.example.test\n"
-    assert "1 of 2 done; two.example.test failed: It was interrupted" in stopped.stderr
+    assert "1 of 2 done; two.example.test failed: Interrupted." in stopped.stderr
 
 
 def test_a_lost_wait_says_that_the_name_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

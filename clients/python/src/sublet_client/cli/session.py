@@ -300,7 +300,7 @@ def stop_of(error: BaseException, name: str | None = None) -> Stop:
         )
         return Stop(sentence, next_command, exit_code_of(error.code, error.status))
     if isinstance(error, KeyboardInterrupt):
-        return Stop("It was interrupted, and may have been done.", "the same command again", INTERRUPTED)
+        return Stop("Interrupted. The change may have been made.", "the same command again", INTERRUPTED)
     if isinstance(error, UnicodeError):
         return Stop("The input isn't UTF-8. Convert it.", f"{command} --help", USAGE)
     if isinstance(error, NotInTime):
