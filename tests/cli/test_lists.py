@@ -72,6 +72,22 @@ def test_too_long_a_search_is_refused(registry: Registry, noun: str) -> None:
     assert "Give at most 254." in told
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("health", "list", "--domain"),
+        ("subdomain", "list", "--domain"),
+        ("subdomain", "list", "--user"),
+        ("payment", "list", "--user"),
+    ],
+)
+def test_a_filter_by_an_unknown_or_empty_object_is_refused(
+    registry: Registry, words: tuple[str, ...]
+) -> None:
+    for unknown in ("", "nobody.example"):
+        assert "There is no " in run(registry.url, *words, unknown, expect=1)
+
+
 def test_payment_list_has_only_payments(registry: Registry) -> None:
     payments = answer(registry.url, "payment", "list")
     assert [(each["reference"], each["email"]) for each in payments] == [

@@ -82,10 +82,9 @@ def list_subdomains(
         raise validation_failed(errors)
 
     def query(tx: Tx) -> list[dict[str, Any]]:
-        wanted = SubdomainFilter(
-            status=status, domain=find_platform_domain(tx, domain).domain if domain else None, q=containing
-        )
-        user_id = find_user(tx, user).id if user else None
+        of = find_platform_domain(tx, domain).domain if domain is not None else None
+        wanted = SubdomainFilter(status=status, domain=of, q=containing)
+        user_id = find_user(tx, user).id if user is not None else None
         found = list_all(tx, wanted, limit, user_id=user_id)
         emails = find_emails(tx, (each.user_id for each in found))
         return [_describe(each, emails, tx.now) for each in found]
