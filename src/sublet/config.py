@@ -292,11 +292,7 @@ class Settings:
         _check_one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
         _check_one_of("mail_transport", self.mail_transport, ("log", "print", "smtp"))
         _check_one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
-        if not self.database_url.startswith(("sqlite:///", "postgresql://")):
-            raise SettingsError(
-                "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or "
-                "postgresql://user@host:port/name."
-            )
+        check_database_url("database_url", self.database_url)
         _check_listen(self)
         parse_dns_servers(self.dns_servers)
         if self.health_resolver:
@@ -328,6 +324,15 @@ DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each
 def split_list(text: str) -> list[str]:
     """Return the parts of a setting that are separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def check_database_url(name: str, text: str) -> None:
+    """Raise `SettingsError` if a text can't be the address of a database."""
+    if not text.startswith(("sqlite:///", "postgresql://")):
+        raise SettingsError(
+            f"{name}: Give sqlite:////absolute/path, sqlite:///relative/path or "
+            "postgresql://user@host:port/name."
+        )
 
 
 def _check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -190,6 +190,9 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
     assert "no registry" in copy(missing, other, expect=3)["message"]
     assert not (tmp_path / "missing.db").exists()
     assert "folder" in copy(source, f"sqlite:///{tmp_path}/no/such.db", expect=3)["message"]
+    told = answer(other, "copy", "--from", "", "--to", other, expect=2)["message"]
+    assert told.startswith("--from: Give sqlite:")
+    assert copy(source, "mysql://x", expect=2)["message"].startswith("--to: Give sqlite:")
     away = "postgresql://sublet:secret@127.0.0.1:1/registry"
     for words in ((source, away), (away, missing)):
         told = copy(*words, expect=3)["message"]

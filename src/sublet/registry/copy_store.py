@@ -331,7 +331,7 @@ def _refusing_errors(action: str) -> Iterator[None]:
         problem = "a row does not fit: " if refused else ""
         is_damaged = not refused and is_damage(original)
         advice = (
-            "Restore a backup of the database (`sublet restore`)."
+            "Check the address, or restore a backup of the database (`sublet restore`)."
             if is_damaged
             else "Check the database, then try again."
         )
