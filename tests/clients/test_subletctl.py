@@ -399,7 +399,7 @@ def test_tokens_tickets_and_other_commands(
     assert run("tokens", "rotate", "ci", "-q").stdout.strip() != secret
     run("tokens", "create", "ci", "--scope", "subdomains:read")
     assert (
-        f"2 tokens are called ci: {int(token_id) + 1}, {token_id}"
+        f"2 tokens are called `ci`: {int(token_id) + 1}, {token_id}"
         in run("tokens", "show", "ci", exit_code=1).stderr
     )
     run("tokens", "revoke", token_id, "--yes")
@@ -541,6 +541,18 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
         )
         assert done.stderr == "", "a reader that has enough, such as head, is no error"
     os.close(writer)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "register", "shop.example.test"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    told = "Error: The command is done, but its output can't be written: No space left on device.\n"
+    assert (done.returncode, done.stderr[: len(told)]) == (2, told)
+    missing = run("account", "export", "no/such/file", exit_code=2).stderr
+    assert missing.startswith("Error: no/such/file: No such file or directory. Check the path")
 
 
 def test_a_secret_survives_a_wrong_member_and_a_lost_answer(

@@ -216,7 +216,7 @@ def command(
             wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
-                    show(function(ctl, **given), columns, wanted)
+                    _show_done(function(ctl, **given), columns, wanted)
             except Stop as stop:
                 ctl.progress("")
                 show(stop.result, columns, wanted)
@@ -272,6 +272,17 @@ def with_yes(function: Function) -> Function:
     return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
 
 
+def _show_done(result: Any, columns: Sequence[str], wanted: Format) -> None:
+    """Print the result of a command, which may be a change that must not be made twice."""
+    try:
+        show(result, columns, wanted)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.filename is not None:
+            raise
+        sentence = f"The command is done, but its output can't be written: {error.strerror}."
+        raise Stop(sentence, "see what it did before you run it again", USAGE) from error
+
+
 @contextmanager
 def _explained() -> Generator[None, None, None]:
     """Turn the errors of the client into ends of the command with a next command."""
@@ -307,6 +318,9 @@ def stop_of(error: BaseException, name: str | None = None) -> Stop:
         return Stop(str(error), f"subletctl watch --settled {name or given or ''}".strip(), UNREACHED)
     if isinstance(error, SubletError):
         return Stop(str(error), NOT_REACHED, UNREACHED)
+    if isinstance(error, OSError) and error.filename is not None:
+        sentence = f"{error.filename}: {error.strerror}. Check the path and its permissions."
+        return Stop(sentence, f"{command} --help", USAGE)
     return Stop(str(error), f"{command} --help", USAGE)
 
 
