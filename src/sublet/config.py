@@ -94,6 +94,11 @@ class PrimarySettings:
             )
         _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
 
+    @property
+    def key_variable(self) -> str:
+        """The environment variable with the key's secret if there is no `key_file`."""
+        return PRIMARY_KEY_VARIABLE + self.name.upper().replace("-", "_").replace(".", "_")
+
 
 def _setting(default: Any, description: str) -> Any:
     """Return a field of `Settings` with its default and its description."""
@@ -287,11 +292,7 @@ class Settings:
         _check_one_of("log_level", self.log_level, ("debug", "info", "warning", "error"))
         _check_one_of("mail_transport", self.mail_transport, ("log", "print", "smtp"))
         _check_one_of("smtp_security", self.smtp_security, ("starttls", "tls", "none"))
-        if not self.database_url.startswith(("sqlite:///", "postgresql://")):
-            raise SettingsError(
-                "database_url: Give sqlite:////absolute/path, sqlite:///relative/path or "
-                "postgresql://user@host:port/name."
-            )
+        check_database_url("database_url", self.database_url)
         _check_listen(self)
         parse_dns_servers(self.dns_servers)
         if self.health_resolver:
@@ -306,14 +307,14 @@ class Settings:
         for each in fields(self):
             value = getattr(self, each.name)
             if isinstance(value, int):
-                _check_range(each.name, value, 0, NUMBER_MAX)
-        if self.http_connections_max < 1:
-            raise SettingsError("http_connections_max: 0 would refuse every client. Give 1 or more.")
+                would_refuse_all = each.name.startswith(("rate_limit_", "http_connections_"))
+                _check_range(each.name, value, 1 if would_refuse_all else 0, NUMBER_MAX)
         _check_range("session_idle_hours", self.session_idle_hours, 2, 8760)
         _check_range("session_max_days", self.session_max_days, 1, 365)
         _check_range("new_user_days", self.new_user_days, 0, NEW_USER_DAYS_MAX)
         _check_mail(self)
         _check_site(self)
+        _check_primaries(self.primaries)
 
 
 DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each in fields(Settings)}
@@ -323,6 +324,15 @@ DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each
 def split_list(text: str) -> list[str]:
     """Return the parts of a setting that are separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def check_database_url(name: str, text: str) -> None:
+    """Raise `SettingsError` if a text can't be the address of a database."""
+    if not text.startswith(("sqlite:///", "postgresql://")):
+        raise SettingsError(
+            f"{name}: Give sqlite:////absolute/path, sqlite:///relative/path or "
+            "postgresql://user@host:port/name."
+        )
 
 
 def _check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -365,6 +375,17 @@ def _check_listen(settings: Settings) -> None:
         _check_addresses("update_address", host)
         if ip_address(host).is_unspecified:
             raise SettingsError("update_address: Give the address that registrants reach.")
+
+
+def _check_primaries(primaries: tuple[PrimarySettings, ...]) -> None:
+    names: dict[str, str] = {}
+    for each in primaries:
+        other = each.name if each.key_file else names.setdefault(each.key_variable, each.name)
+        if other != each.name:
+            raise SettingsError(
+                f"primaries: {other} and {each.name} have the same variable {each.key_variable}. Rename "
+                "one, or give it a key_file."
+            )
 
 
 def _check_mail(settings: Settings) -> None:
@@ -486,7 +507,7 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
         SettingsError: the text isn't `host:port` with a port of 0 to 65535.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > PORT_MAX:
         raise SettingsError(
             f"{name}: {text!r} is not an address with a port. Give host:port, such as 127.0.0.1:8053."
         )
@@ -650,7 +671,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SettingsError(
             f"The settings file {path} can't be read: {error.strerror}. {sentence}"
         ) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise SettingsError(
             f"The settings file {path} is not TOML: {error}. Write strings in quotes, for example."
         ) from error
@@ -688,7 +709,8 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
             raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false.")
         return found
     if kind is int:
-        found = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+        # Python converts no text of thousands of digits.
+        found = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value) else value
         if not isinstance(found, int) or isinstance(found, bool):
             raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60.")
         return found

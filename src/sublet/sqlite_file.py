@@ -181,7 +181,7 @@ def copy_file(source: Path, target: Path) -> None:
         with source.open("rb") as reading, target.open("wb") as writing:
             shutil.copyfileobj(reading, writing, 1 << 20)
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise NotFound(f"There is no file {source}. Check the path.") from error
+        raise NotFound(f"There is no file `{source}`. Check the path.") from error
     sync(target)
 
 

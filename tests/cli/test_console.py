@@ -293,6 +293,15 @@ def test_an_output_that_can_not_be_written_is_reported(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, told)
 
 
+@pytest.mark.sqlite_only
+def test_a_closed_output_is_no_fault(tmp_path: Path) -> None:
+    def close() -> None:
+        os.close(1)
+
+    done = start(small_registry(tmp_path).url, "user", "list", encoding="utf-8", preexec_fn=close)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "gold", "--domain", "example.test", "--class", "reserved")

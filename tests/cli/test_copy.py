@@ -190,12 +190,20 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
     assert "no registry" in copy(missing, other, expect=3)["message"]
     assert not (tmp_path / "missing.db").exists()
     assert "folder" in copy(source, f"sqlite:///{tmp_path}/no/such.db", expect=3)["message"]
+    told = answer(other, "copy", "--from", "", "--to", other, expect=2)["message"]
+    assert told.startswith("--from: Give sqlite:")
+    assert copy(source, "mysql://x", expect=2)["message"].startswith("--to: Give sqlite:")
     away = "postgresql://sublet:secret@127.0.0.1:1/registry"
     for words in ((source, away), (away, missing)):
         told = copy(*words, expect=3)["message"]
         assert "Nothing was copied" in told
         assert "secret" not in told
     assert not (tmp_path / "missing.db").exists()
+    with closing(sqlite3.connect(tmp_path / "odd.db")) as connection:
+        connection.execute("CREATE TABLE alembic_version (other)")
+    odd = f"sqlite:///{tmp_path}/odd.db"
+    for words, action in (((odd, missing), "Reading the source"), ((source, odd), "Writing the target")):
+        assert copy(*words, expect=3)["message"].startswith(f"{action}: no such column: version_num. ")
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num)")
         connection.execute("INSERT INTO alembic_version VALUES ('0001')")

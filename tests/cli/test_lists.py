@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
-from support.commands import answer
+from support.commands import answer, run
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 ZOE = "zoë@xn--bcher-kva.example"
@@ -64,6 +64,28 @@ def test_organization_list_searches_and_limits(registry: Registry) -> None:
     assert answer(registry.url, "organization", "list", "--limit", "1") == every[:1]
     (found,) = answer(registry.url, "organization", "list", "--containing", "100%")
     assert (found["name"], found["members"]) == ("100% Works", 1)
+
+
+@pytest.mark.parametrize("noun", ["user", "organization", "subdomain"])
+def test_too_long_a_search_is_refused(registry: Registry, noun: str) -> None:
+    told = run(registry.url, noun, "list", "--containing", 50_001 * "a", expect=2)
+    assert "Give at most 254." in told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("health", "list", "--domain"),
+        ("subdomain", "list", "--domain"),
+        ("subdomain", "list", "--user"),
+        ("payment", "list", "--user"),
+    ],
+)
+def test_a_filter_by_an_unknown_or_empty_object_is_refused(
+    registry: Registry, words: tuple[str, ...]
+) -> None:
+    for unknown in ("", "nobody.example"):
+        assert "There is no " in run(registry.url, *words, unknown, expect=1)
 
 
 def test_payment_list_has_only_payments(registry: Registry) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sublet.config import load_settings
 from sublet.primaries.server_config import key_name
 from support.commands import answer, run
 from support.running_service import registry_address
@@ -70,6 +71,14 @@ def test_sublets_own_settings_are_printed(database: str) -> None:
     assert "zone-set zone.example ns1.zone.example. 3600 AAAA 2001:db8::53 " in printed
 
 
+def test_the_settings_of_a_zone_with_a_long_name_are_valid(database: str, tmp_path: Path) -> None:
+    zone = f"{'a' * 40}.{'b' * 40}.example"
+    run(database, "domain", "add", zone)
+    words = ("zone", "config", zone, "--server", "knot", *LISTEN, "--output", str(tmp_path))
+    run(database, *words)
+    assert load_settings(tmp_path / "sublet" / "primary.toml", {}).primaries[0].key_name == key_name(zone)
+
+
 def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "servers"
     words = ("zone", "config", "zone.example", "--server", "bind", *LISTEN, "--output", str(folder))
@@ -99,6 +108,11 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
         ((*LISTEN, "--secondary", "198.51.100.53"), "is not HOST=ADDRESS"),
         ((*LISTEN, "--secondary", "ns_2.zone.example=198.51.100.53"), "letters, digits and hyphens"),
         ((*LISTEN, "--secondary", "ns2.zone.example=nowhere"), "is not an IP address"),
+        (
+            (*LISTEN, "--secondary", "ns3.zone.example=198.51.100.53"),
+            "is not a nameserver of zone.example (ns1.z",
+        ),
+        ((*LISTEN, *(2 * ("--secondary", "ns2.zone.example=198.51.100.53"))), "is given twice"),
         ((*LISTEN, "--directory", "knot"), "Give an absolute path"),
         ((*LISTEN, "--directory", "/srv/a;b"), "Give an absolute path"),
     ],

@@ -223,7 +223,7 @@ WRONG: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"subject": "Thanks", "message": "All is well.", "fqdn": "a..example.test"},
         "`fqdn`: `a..example.test` has an empty label.",
     ),
-    ("get_name", {}, "`fqdn` is missing. It is a text. The whole name, such as blog.example.net."),
+    ("get_name", {}, "`fqdn` is missing. It is a text. The full name, such as blog.example.net."),
     (
         "register_name",
         {"fqdn": "a.example.test", "registration_mode": "gold"},

@@ -399,7 +399,7 @@ def test_tokens_tickets_and_other_commands(
     assert run("tokens", "rotate", "ci", "-q").stdout.strip() != secret
     run("tokens", "create", "ci", "--scope", "subdomains:read")
     assert (
-        f"2 tokens are called ci: {int(token_id) + 1}, {token_id}"
+        f"2 tokens are called `ci`: {int(token_id) + 1}, {token_id}"
         in run("tokens", "show", "ci", exit_code=1).stderr
     )
     run("tokens", "revoke", token_id, "--yes")
@@ -483,6 +483,17 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     run("logout", "--revoke")
     states = {each["name"]: each["revoked_at"] for each in service.list_all(who, "/tokens", "tokens")}
     assert [name for name, revoked_at in states.items() if revoked_at] == ["laptop"]
+    run(
+        "login",
+        service.base_url,
+        "--token",
+        "--profile",
+        "other",
+        text=(other := service.issue_token(who.email)),
+    )
+    service.call(other, "DELETE", f"/tokens/{service.call(other, 'GET', '/me').json()['token']['id']}")
+    forgotten = run("logout", "--revoke", "--profile", "other").stdout
+    assert forgotten == "The profile other is forgotten. It had no valid token, so none was revoked.\n"
     monkeypatch.delenv("SUBLET_TOKEN")
     run("logout", exit_code=1)
     assert run("profiles", "-q").stdout.split() == ["ci"]
@@ -530,6 +541,18 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
         )
         assert done.stderr == "", "a reader that has enough, such as head, is no error"
     os.close(writer)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "register", "shop.example.test"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    told = "Error: The command is done, but its output can't be written: No space left on device.\n"
+    assert (done.returncode, done.stderr[: len(told)]) == (2, told)
+    missing = run("account", "export", "no/such/file", exit_code=2).stderr
+    assert missing.startswith("Error: no/such/file: No such file or directory. Check the path")
 
 
 def test_a_secret_survives_a_wrong_member_and_a_lost_answer(
@@ -583,7 +606,7 @@ def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest
     monkeypatch.setattr(SubdomainsMethods, "delete", interrupted)
     stopped = run("trash", *names, "--yes", "-q", exit_code=130)
     assert stopped.stdout == "one.example.test\n"
-    assert "1 of 2 done; two.example.test failed: It was interrupted" in stopped.stderr
+    assert "1 of 2 done; two.example.test failed: Interrupted." in stopped.stderr
 
 
 def test_a_lost_wait_says_that_the_name_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -633,6 +656,12 @@ def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("SUBLET_URL", address := f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert f"{address} gave no answer" in run("whoami", "--timeout", "0.2", exit_code=3).stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400", "0", "-1"])
+def test_times_that_no_program_can_wait_for_are_refused(run: Run, seconds: str) -> None:
+    for words in (("whoami", f"--timeout={seconds}"), ("watch", f"--interval={seconds}")):
+        assert "Invalid value for '--" in run(*words, exit_code=2).stderr
 
 
 def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -460,7 +460,7 @@ def test_wrong_values_and_unavailable_names_fail_in_the_plan(
     assert "Import it: terraform import sublet_subdomain.NAME old.example.test" in sentences
     assert "Choose one from the list of platform domains" in sentences
     assert "There is no platform domain example.org" in sentences
-    assert "more new free names than the 4 that are left of 5" in sentences
+    assert "more free names than you have left (4 of 5)" in sentences
     assert "cost more than the balance of 25 credits" in sentences
 
     for label in "abcd":
@@ -484,7 +484,7 @@ def test_a_proxy_without_a_registry_and_a_wrong_value_are_told_apart(monkeypatch
         provider.client.subdomains.get("..")
     assert [each.summary for each in diagnostics.diagnostics] == [
         "It answered with the status 502. Try again later.",
-        "The fqdn can't be `..`. Give a whole one.",
+        "The fqdn `..` is empty or only dots. Check it.",
     ]
 
 

@@ -1,5 +1,5 @@
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,9 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
     ("name", "value"),
     [
         ("FREE_QUOTA", "-1"),
+        ("RATE_LIMIT_READ_PER_MINUTE", "0"),
         ("FREE_QUOTA", "five"),
+        ("FREE_QUOTA", "9" * 5000),
         ("RATE_LIMIT_READ_PER_MINUTE", "9999999999"),
         ("NEW_USER_DAYS", "9999999"),
         ("FREE_QUOTA", "\u0665"),
@@ -213,6 +215,7 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
         ("DATABASE_URL", "mysql://x"),
         ("HTTP_CONNECTIONS_MAX", "0"),
         ("HTTP_LISTEN", "8053"),
+        ("HTTP_LISTEN", f"127.0.0.1:{'9' * 5000}"),
         ("DNS_LISTEN", "127.0.0.1:65536"),
         ("PUBLIC_URL", "names.example.net"),
         ("PUBLIC_URL", "https://names.example.net/api/v1"),
@@ -251,7 +254,9 @@ def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_pat
         load_settings(_file(tmp_path, line), {})
 
 
-@pytest.mark.parametrize("content", [b"free_quota = ", b"\xff\xfe", b"[free_quota]\n[free_quota]"])
+@pytest.mark.parametrize(
+    "content", [b"free_quota = ", b"free_quota = " + 5000 * b"9", b"\xff\xfe", b"[free_quota]\n[free_quota]"]
+)
 def test_a_file_that_can_t_be_read_is_refused_by_its_path(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "sublet.toml"
     path.write_bytes(content)
@@ -323,6 +328,15 @@ def test_a_key_without_a_valid_name_is_refused(key_name: str) -> None:
     assert PrimarySettings("main", "192.0.2.1", "Key_1.example.").key_name == "Key_1.example."
     with pytest.raises(SettingsError, match=r"^primaries\.main\.key_name: "):
         PrimarySettings("main", "192.0.2.1", key_name)
+
+
+def test_primaries_with_one_variable_for_two_secrets_are_refused() -> None:
+    one, other = PrimarySettings("a-b", "192.0.2.1", "k"), PrimarySettings("a.b", "192.0.2.2", "k")
+    with pytest.raises(
+        SettingsError, match=r"^primaries: a-b and a\.b have the same variable SUBLET_PRIMARY_KEY_A_B\."
+    ):
+        Settings(primaries=(one, other))
+    Settings(primaries=(one, replace(other, key_file="/etc/key")))
 
 
 def test_the_built_in_name_servers_are_addresses_with_ports() -> None:

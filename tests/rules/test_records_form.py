@@ -52,7 +52,7 @@ def test_a_form_becomes_records(purpose: str, fields: dict[str, str], expected: 
 @pytest.mark.parametrize(
     ("purpose", "fields", "expected"),
     [
-        ("host", {"host": "mysite"}, "host: `mysite` is not a whole name."),
+        ("host", {"host": "mysite"}, "host: `mysite` is not a full name."),
         ("host", {"host": "a.example b.example"}, "host: A CNAME has one value."),
         ("host", {"host": ""}, "host: The value is empty."),
         ("github", {"github_user": "a_b c"}, "github_user: "),

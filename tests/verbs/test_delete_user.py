@@ -5,7 +5,7 @@ on both databases.
 from typing import Any
 
 import pytest
-from sqlalchemy import JSON, String, insert, select, text, update
+from sqlalchemy import JSON, String, insert, literal_column, select, text, update
 from sqlalchemy import delete as delete_rows
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
@@ -175,6 +175,16 @@ def test_texts_of_others_that_mention_an_address_with_other_letters_are_found(re
     deleted = registry.write(delete_user, OPERATOR, "åsa@example.org", confirmed=True)
     found = registry.read(find_mentions, deleted.identities)
     assert set(found) == {"audit_events", "transfers"}
+
+
+@pytest.mark.parametrize("registry", ["postgresql"], indirect=True)
+def test_mentions_in_json_that_an_earlier_version_escaped_are_found(registry: Registry) -> None:
+    event = {"at": registry.now, "actor_kind": "system", "action": "user.edit", "object_type": "user"}
+    escaped: Any = literal_column(r"""'{"name": "\u00c5sa@Example.org"}'""")
+    registry.write(
+        lambda tx: tx.connection.execute(insert(audit_events).values(**event, object_id=1, after=escaped))
+    )
+    assert registry.read(find_mentions, ["åsa@example.org"]) == {"audit_events": 1}
 
 
 def test_texts_of_names_are_erased_from_the_time_of_the_user(known: Registry) -> None:

@@ -138,7 +138,7 @@ def restore(
     # A symbolic link to the database stays, and the old database is kept beside its own file.
     database = _database_path(session, "use pg_restore, or a base backup with archived WAL").resolve()
     if not file.is_file():
-        raise NotFound(f"There is no file {file}. Check the path.")
+        raise NotFound(f"There is no file `{file}`. Check the path.")
     replaced = database.exists()
     if replaced and database.samefile(file):
         raise Conflict(f"{file} is the registry itself. Give the file of a backup.")

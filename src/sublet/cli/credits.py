@@ -176,7 +176,7 @@ def list_payments(session: Session, user: OnlyUser = None, limit: Limit = 100) -
     """List recorded payments, newest first."""
 
     def query(tx: Tx) -> list[EntryOfUser]:
-        return store.list_payments(tx, find_user(tx, user).id if user else None, limit)
+        return store.list_payments(tx, find_user(tx, user).id if user is not None else None, limit)
 
     payments = [{**as_object(each.entry), "email": each.email} for each in session.read(query)]
     reference: Column = ("reference", lambda each: each["reference"].removeprefix("payment:"))

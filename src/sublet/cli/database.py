@@ -8,6 +8,7 @@ from typer import Option
 
 from sublet.cli.output import Answer, Column, table_of
 from sublet.cli.session import Session, audited_command, command, new_app, refuse_missing
+from sublet.config import check_database_url
 from sublet.counted import counted
 from sublet.db import Tx, utc_now
 from sublet.errors import REFUSED, Unavailable
@@ -122,6 +123,8 @@ def copy(
     """Copy a registry from one database into another in one transaction, and check the copy. Idempotent."""
     from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
+    check_database_url("--from", source)
+    check_database_url("--to", target)
     copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)
     shown_source, shown_target = without_secrets(source), without_secrets(target)
     value = {

@@ -13,6 +13,7 @@ from sublet.health import brake, store
 from sublet.health.model import STATES, Health, HealthChange, worst_first
 from sublet.health.schedule import new_health
 from sublet.health.store import Brake, find_brake
+from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.find import find_for_operator
 from sublet.subdomains.model import Subdomain
 
@@ -32,7 +33,12 @@ def list_(
     """List the checked names, longest in their state first."""
     if errors := check_one_of("state", state, STATES):
         raise validation_failed(errors)
-    found = session.read(store.list_health, state, limit, domain)
+
+    def query(tx: Tx) -> list[tuple[str, Health]]:
+        domain_id = find_platform_domain(tx, domain).id if domain is not None else None
+        return store.list_health(tx, state, limit, domain_id)
+
+    found = session.read(query)
     rows = [
         {"fqdn": fqdn, **select_members(health, _MEMBERS), "findings": _codes(health)}
         for fqdn, health in found

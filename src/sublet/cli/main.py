@@ -5,6 +5,7 @@ database or a file can't be used, or the output can't be written; 4 `serve` has 
 were changed.
 """
 
+import os
 import sys
 from functools import cache
 from importlib import metadata
@@ -113,6 +114,10 @@ def root(
 
 def main() -> None:
     """Run the command line, and exit."""
+    # Python has None for a stream that the caller has closed, such as with `>&-`.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole run
     # What a terminal without UTF-8 can't show is escaped. Bytes of stdin that aren't UTF-8 become surrogates,
     # which the verbs refuse.
     for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):

@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from sublet.config import SettingsError, parse_listen
 from sublet.dns.names import InvalidName, parse_host_name, shown
@@ -26,6 +26,7 @@ OrganizationName = Annotated[
 ]
 SubdomainName = Annotated[str, Argument(metavar="NAME", help="The full name, or the subdomain's id.")]
 INSTANT_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]
+SEARCH_CHARACTERS_MAX = 254
 Limit = Annotated[int, Option(metavar="N", min=1, max=100_000, help="The maximum number of rows.")]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit.")]
 ReasonForUser = Annotated[
@@ -36,6 +37,17 @@ ReasonForUser = Annotated[
 def id_argument(meaning: str) -> Any:
     """Return an argument with an id. The databases can't compare larger numbers."""
     return Argument(metavar="ID", min=1, max=MAX_ID, help=meaning)
+
+
+def containing_option(meaning: str) -> Any:
+    """Return an option with a text to search for. SQLite can't search for very long ones."""
+    return Option("--containing", metavar="TEXT", callback=_refuse_long, help=meaning)
+
+
+def _refuse_long(text: str | None) -> str | None:
+    if text is not None and len(text) > SEARCH_CHARACTERS_MAX:
+        raise BadParameter(f"The text has {len(text)} characters. Give at most {SEARCH_CHARACTERS_MAX}.")
+    return text
 
 
 def invalid_option(field: str, sentence: str) -> ValidationFailed:

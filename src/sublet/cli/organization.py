@@ -8,7 +8,7 @@ from sublet.accounts import membership_store
 from sublet.accounts.membership_store import list_members, list_owners
 from sublet.accounts.model import ROLES, Membership, Organization, User
 from sublet.accounts.organizations import account_email, find_organization
-from sublet.cli.options import Limit, OrganizationName
+from sublet.cli.options import Limit, OrganizationName, containing_option
 from sublet.cli.output import Answer, Column, as_object, key_value_lines, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.counted import counted
@@ -23,7 +23,7 @@ app = new_app("Show organizations, and change their members' roles.")
 @command(app, "list")
 def list_(
     session: Session,
-    containing: Annotated[str | None, Option(metavar="TEXT", help="Part of the name or slug.")] = None,
+    containing: Annotated[str | None, containing_option("Part of the name or slug.")] = None,
     limit: Limit = 100,
 ) -> Answer:
     """List organizations, newest first."""

@@ -10,7 +10,7 @@ from sublet.accounts.store import find_emails
 from sublet.child_zones import model as child_model
 from sublet.child_zones.followers import CsyncFollower, DsFollower
 from sublet.child_zones.model import Decision, Keep, Refuse, Remove, Replace, Wait
-from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName
+from sublet.cli.options import Limit, OnlyDomain, OnlyUser, ReasonForUser, SubdomainName, containing_option
 from sublet.cli.output import Answer, key_value_lines, print_warning, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.db import Database, Tx
@@ -74,9 +74,7 @@ def list_subdomains(
     user: OnlyUser = None,
     domain: OnlyDomain = None,
     status: Annotated[str | None, Option(metavar="STATUS", help=f"One of {', '.join(STATUSES)}.")] = None,
-    containing: Annotated[
-        str | None, Option(metavar="TEXT", help="Part of the name, as ASCII or Unicode.")
-    ] = None,
+    containing: Annotated[str | None, containing_option("Part of the name, as ASCII or Unicode.")] = None,
     limit: Limit = 100,
 ) -> Answer:
     """List registered names, newest first. For names in the trash, give --status trashed."""
@@ -84,10 +82,9 @@ def list_subdomains(
         raise validation_failed(errors)
 
     def query(tx: Tx) -> list[dict[str, Any]]:
-        wanted = SubdomainFilter(
-            status=status, domain=find_platform_domain(tx, domain).domain if domain else None, q=containing
-        )
-        user_id = find_user(tx, user).id if user else None
+        of = find_platform_domain(tx, domain).domain if domain is not None else None
+        wanted = SubdomainFilter(status=status, domain=of, q=containing)
+        user_id = find_user(tx, user).id if user is not None else None
         found = list_all(tx, wanted, limit, user_id=user_id)
         emails = find_emails(tx, (each.user_id for each in found))
         return [_describe(each, emails, tx.now) for each in found]

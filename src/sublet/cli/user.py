@@ -13,7 +13,7 @@ from sublet.accounts.find import find_member, find_user
 from sublet.accounts.membership_store import list_memberships
 from sublet.accounts.model import Member, Membership, User
 from sublet.audit import AuditEvent
-from sublet.cli.options import Limit
+from sublet.cli.options import Limit, containing_option
 from sublet.cli.options import User as UserName
 from sublet.cli.output import Answer, Column, key_value_lines, select_members, table_of
 from sublet.cli.session import Session, audited_command, command, new_app
@@ -36,8 +36,7 @@ FreeQuota = Annotated[
     Option(metavar="N", help="The user's maximum number of free names; default: the setting free_quota."),
 ]
 Containing = Annotated[
-    str | None,
-    Option(metavar="TEXT", help="Part of the address, the name, or the organization's name or slug."),
+    str | None, containing_option("Part of the address, the name, or the organization's name or slug.")
 ]
 Reason = Annotated[
     str | None, Option("--reason", metavar="TEXT", help="The reason, for the audit and for staff.")

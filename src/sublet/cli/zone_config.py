@@ -87,6 +87,7 @@ def config(
         places = replace(places, state=_check_directory(directory))
     platform_domain = session.read(find_platform_domain, domain)
     apex = _with_addresses(session.read(_apex, platform_domain), address, secondaries)
+    _refuse_other_hosts(apex, [each.host for each in secondaries])
     name = key_name(apex.zone)
     site = Site(
         apex,
@@ -133,6 +134,19 @@ def _check_directory(text: str) -> str:
         )
         raise invalid_option("directory", sentence)
     return text
+
+
+def _refuse_other_hosts(apex: Apex, hosts: Sequence[str]) -> None:
+    """Raise `ValidationFailed` for a secondary that no NS record names, or that is given twice."""
+    for host in hosts:
+        if host not in apex.nameservers:
+            raise invalid_option(
+                "secondary",
+                f"`{host}` is not a nameserver of {apex.zone} ({', '.join(apex.nameservers)}). Check the "
+                "spelling, or first name all nameservers with `sublet domain edit --apex-nameserver`.",
+            )
+    if len(set(hosts)) < len(hosts):
+        raise invalid_option("secondary", "A secondary is given twice. Give each secondary once.")
 
 
 def _with_addresses(apex: Apex, address: str, secondaries: Sequence[Secondary]) -> Apex:

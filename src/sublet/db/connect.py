@@ -66,7 +66,7 @@ def libpq_address(url: str) -> str:
     except psycopg.Error:
         # libpq's message may contain the address with its password.
         raise Unavailable(
-            "libpq can't parse database_url. Give postgresql://user@host:port/name, "
+            "libpq can't parse the database's address. Give postgresql://user@host:port/name, "
             "with characters that have a special meaning in a URI percent-encoded."
         ) from None
     if any("," in str(parameters.get(name, "")) for name in ("host", "hostaddr")):

@@ -309,13 +309,16 @@ def find_oldest_due(tx: Tx) -> datetime | None:
     return oldest
 
 
-def list_health(tx: Tx, state: str | None, limit: int, domain: str | None = None) -> list[tuple[str, Health]]:
-    """Return names with their health, the longest in their state first."""
+def list_health(tx: Tx, state: str | None, limit: int, domain_id: int | None) -> list[tuple[str, Health]]:
+    """Return names with their health, the longest in their state first.
+
+    `domain_id` is the id of a platform domain; None: of all.
+    """
     query = select(subdomains.c.fqdn, *_COLUMNS).select_from(delegation_health.join(subdomains))
     if state is not None:
         query = query.where(_HEALTH.state == state)
-    if domain is not None:
-        query = query.where(subdomains.c.fqdn.endswith("." + domain, autoescape=True))
+    if domain_id is not None:
+        query = query.where(subdomains.c.platform_domain_id == domain_id)
     query = query.order_by(_HEALTH.since, _HEALTH.subdomain_id).limit(limit)
     return [(row[0], _health(row[1:])) for row in tx.connection.execute(query)]
 

@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
 
-from sublet.config import PRIMARY_KEY_VARIABLE, PrimarySettings
+from sublet.config import PrimarySettings
 from sublet.dns.types import Primary, TsigKey
 from sublet.primaries.primary import PrimaryFault
 from sublet.secret import Secret
@@ -32,7 +32,6 @@ def find_primary(settings: Sequence[PrimarySettings], name: str) -> Primary:
 
 
 def _read_secret(primary: PrimarySettings) -> Secret:
-    variable = PRIMARY_KEY_VARIABLE + primary.name.upper().replace("-", "_").replace(".", "_")
     if primary.key_file:
         place = primary.key_file
         try:
@@ -42,7 +41,7 @@ def _read_secret(primary: PrimarySettings) -> Secret:
                 "settings", f"the key of {primary.name} can't be read: {error}", certain=True
             ) from error
     else:
-        place, text = variable, os.environ.get(variable, "")
+        place, text = primary.key_variable, os.environ.get(primary.key_variable, "")
     try:
         is_secret = len(b64decode(text.strip(), validate=True)) > 0
     except (binascii.Error, ValueError):

@@ -277,7 +277,7 @@ def sublet_config(site: Site) -> ServerConfig:
     """Return the configuration of Sublet for a primary: the key file, a section of the settings, the
     commands.
     """
-    name = site.zone.replace(".", "-")
+    name = site.key.name.removeprefix("sublet-")
     key_path = f"/etc/sublet/{site.key.name}.key"
     watched = "".join(f" --secondary {each.host}={_address_and_port(each)}" for each in site.secondaries)
     return ServerConfig(

@@ -45,40 +45,43 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
     path, other = sqlite_path(source), sqlite_path(target)
     if source == target or (path and other and path.resolve() == other.resolve()):
         raise Conflict("Both addresses are the same registry. Give an empty database as the target.")
-    with (
-        copy_store.open_source(source, path) as reading,
-        copy_store.open_target(target, other) as writing,
-    ):
+    with copy_store.open_source(source, path) as reading:
         copy_store.prepare_reading(reading)
         _refuse_other_schema(reading, "source")
         if path is None:
             _refuse_served(reading, "source")
-        _prepare_target(writing, other)
-        filled = copy_store.find_filled(writing)
-        if filled is not None:
-            return _compare(reading, writing, filled)
-        copy_store.delete_seeds(writing)
-        ours = copy_store.copy_tables(reading, writing)
-        copy_store.copy_last_ids(reading, writing)
-        copy_store.analyze(writing)
-        for sent, stored in _differing(ours, copy_store.list_digests(writing)):
-            raise Conflict(
-                f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} "
-                f"were sent, {stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try "
-                "again, and report it if it fails again."
-            )
-        violations = check_copy(writing, free_quota=free_quota)
-        if violations and not force:
-            raise Conflict(
-                f"The registry breaks {counted(len(violations), 'invariant')}. The first is "
-                f"{violations[0]}. Nothing was copied. Give --force to copy it as it is."
-            )
-        return CopyResult(tuple(ours), violations, already=False)
+        with copy_store.open_target(target, other) as writing:
+            return _copy(reading, writing, other, free_quota=free_quota, force=force)
+
+
+def _copy(reading: Tx, writing: Tx, path: Path | None, *, free_quota: int, force: bool) -> CopyResult:
+    """Copy all rows. `path` is the SQLite file of the target."""
+    _prepare_target(writing, path)
+    filled = copy_store.find_filled(writing)
+    if filled is not None:
+        return _compare(reading, writing, filled)
+    copy_store.delete_seeds(writing)
+    ours = copy_store.copy_tables(reading, writing)
+    copy_store.copy_last_ids(reading, writing)
+    copy_store.analyze(writing)
+    for sent, stored in _differing(ours, copy_store.list_digests(writing, "target")):
+        raise Conflict(
+            f"{sent.table} differs after the copy: {sent.rows} rows with the digest {sent.digest[:12]} "
+            f"were sent, {stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try "
+            "again, and report it if it fails again."
+        )
+    violations = check_copy(writing, free_quota=free_quota)
+    if violations and not force:
+        raise Conflict(
+            f"The registry breaks {counted(len(violations), 'invariant')}. The first is "
+            f"{violations[0]}. Nothing was copied. Give --force to copy it as it is."
+        )
+    return CopyResult(tuple(ours), violations, already=False)
 
 
 def _compare(reading: Tx, writing: Tx, filled: str) -> CopyResult:
-    ours = copy_store.list_digests(reading)
-    if differing := _differing(ours, copy_store.list_digests(writing)):
+    ours = copy_store.list_digests(reading, "source")
+    if differing := _differing(ours, copy_store.list_digests(writing, "target")):
         one, other = differing[0]
         raise Conflict(
             f"The target has another registry: there are rows in {filled}, and {one.table} has {one.rows} "

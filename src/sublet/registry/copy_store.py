@@ -1,7 +1,6 @@
 """All SQL of copying a registry: a transaction on each database, and streams of rows between them."""
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ import sublet.subdomains.sweep.store
 import sublet.subdomains.transfers.store
 import sublet.tickets.store  # noqa: F401
 from sublet.db import Tx, is_damage, utc_now
+from sublet.db.model import JSON_OPTIONS
 from sublet.errors import Conflict, Unavailable
 from sublet.schema import find_last_id, list_numbered, metadata
 from sublet.schema_revision import open_engine
@@ -115,12 +115,13 @@ def open_source(url: str, path: Path | None) -> Iterator[Tx]:
         else {"begin_immediate": True}
     )
     try:
-        with serve_lock(path):
-            with _refusing_errors("Opening the source"):
-                connection = engine.execution_options(**options).connect()
-                connection.begin()
-            with connection:  # It rolls back at the end.
-                yield Tx(connection, utc_now())
+        with (
+            serve_lock(path),
+            _refusing_errors("Reading the source"),
+            engine.execution_options(**options).connect() as connection,
+        ):
+            connection.begin()  # It rolls back at the end.
+            yield Tx(connection, utc_now())
     finally:
         engine.dispose()
 
@@ -176,14 +177,17 @@ def list_other() -> list[Table]:
     return [metadata.tables[name] for name in NOT_COPIED]
 
 
-def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Yield all rows of a table in the order of its primary key, with `ROWS_AT_ONCE` in memory."""
+def read_rows(tx: Tx, table: Table, side: str) -> Iterator[tuple[Any, ...]]:
+    """Yield all rows of a table in the order of its primary key, with `ROWS_AT_ONCE` in memory.
+
+    `side` is the name of the registry in error messages.
+    """
     # In byte order, like SQLite's. PostgreSQL's default order depends on the locale of the database.
     by_bytes = tx.connection.dialect.name == "postgresql"
     keys = [
         collate(each, "C") if by_bytes and type(each.type) is String else each for each in table.primary_key
     ]
-    with _refusing_errors(f"reading {table.name}"):
+    with _refusing_errors(f"Reading {table.name} of the {side}"):
         query = select(*table.columns).order_by(*keys).execution_options(yield_per=ROWS_AT_ONCE)
         for row in tx.connection.execute(query):
             yield tuple(row)
@@ -191,7 +195,7 @@ def read_rows(tx: Tx, table: Table) -> Iterator[tuple[Any, ...]]:
 
 def add_rows(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
     """Insert rows into a table, in their order."""
-    with _refusing_errors(f"writing {table.name}"):
+    with _refusing_errors(f"Writing {table.name} of the target"):
         if tx.connection.dialect.name == "postgresql":
             _copy_in(tx, table, rows)
             return
@@ -205,17 +209,17 @@ def copy_tables(reading: Tx, writing: Tx) -> list[TableDigest]:
     found = []
     for table in list_copied():
         digest = Digest(table)
-        add_rows(writing, table, digest.pass_through(read_rows(reading, table)))
+        add_rows(writing, table, digest.pass_through(read_rows(reading, table, "source")))
         found.append(digest.result())
     return found
 
 
-def list_digests(tx: Tx) -> list[TableDigest]:
-    """Return the digest of each table."""
+def list_digests(tx: Tx, side: str) -> list[TableDigest]:
+    """Return the digest of each table. `side` is the name of the registry in error messages."""
     found = []
     for table in list_copied():
         digest = Digest(table)
-        for _ in digest.pass_through(read_rows(tx, table)):
+        for _ in digest.pass_through(read_rows(tx, table, side)):
             pass
         found.append(digest.result())
     return found
@@ -230,13 +234,14 @@ def _copy_in(tx: Tx, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
         for place, column in enumerate(table.columns)
         if isinstance(column.type, JSON)
     ]
+    to_json = JSON_OPTIONS["json_serializer"]
     driver: Any = tx.connection.connection.driver_connection
     with driver.cursor() as cursor, cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN') as copy:
         for row in rows:
             if documents:
                 values = list(row)
                 for place, null in documents:
-                    values[place] = null if row[place] is None else json.dumps(row[place])
+                    values[place] = null if row[place] is None else to_json(row[place])
                 copy.write_row(values)
             else:
                 copy.write_row(row)
@@ -276,7 +281,7 @@ def lock_tables(tx: Tx) -> None:
     """
     if tx.connection.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in list_copied())
-        with _refusing_errors("locking the tables"):
+        with _refusing_errors("Locking the tables of the target"):
             tx.connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 
@@ -284,7 +289,8 @@ def copy_last_ids(reading: Tx, writing: Tx) -> None:
     """Make the next id of each table higher than all ids that the source has assigned."""
     for table in list_sequences():
         highest = writing.connection.execute(select(func.max(table.c.id))).scalar_one() or 0
-        number = max(highest, find_last_id(reading.connection, table))
+        with _refusing_errors("Reading the source"):
+            number = max(highest, find_last_id(reading.connection, table))
         if not number:
             continue
         values = {"name": table.name, "number": number}
@@ -325,7 +331,7 @@ def _refusing_errors(action: str) -> Iterator[None]:
         problem = "a row does not fit: " if refused else ""
         is_damaged = not refused and is_damage(original)
         advice = (
-            "Restore a backup of the database (`sublet restore`)."
+            "Check the address, or restore a backup of the database (`sublet restore`)."
             if is_damaged
             else "Check the database, then try again."
         )

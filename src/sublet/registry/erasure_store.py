@@ -21,6 +21,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from sublet import audit_members
 from sublet.accounts.fields import normalise_email
@@ -42,6 +43,8 @@ from sublet.tickets.store import messages, tickets
 
 TEXT = "deleted"
 """The replacement of an erased text that must not be empty."""
+_DECODED = Text().with_variant(JSONB(), "postgresql")
+"""The type of JSON whose text has no escapes of letters."""
 _ERASED_DESCRIPTIONS = {"grant": "Grant", "adjustment": "Adjustment", "refund": "Refund"}
 """The kinds of ledger entries whose description the operator wrote, each with the description that replaces
 it.
@@ -266,7 +269,7 @@ def find_mentions(tx: Tx, texts: Collection[str]) -> dict[str, int]:
     """
     found = {}
     for table in metadata.sorted_tables:
-        columns = [func.lower(cast(each, Text)) for each in table.c if _has_text(each)]
+        columns = [func.lower(_as_text(each)) for each in table.c if _has_text(each)]
         if not columns:
             continue
         mentions = or_(*(each.contains(text, autoescape=True) for each in columns for text in texts))
@@ -278,6 +281,14 @@ def find_mentions(tx: Tx, texts: Collection[str]) -> dict[str, int]:
 
 def _has_text(column: Column[Any]) -> bool:
     return isinstance(column.type, String | JSON)
+
+
+def _as_text(column: Column[Any]) -> ColumnElement[str]:
+    """Return a column as text, without escapes of letters.
+
+    PostgreSQL keeps JSON as it was written, and earlier versions escaped letters that aren't ASCII.
+    """
+    return cast(cast(column, _DECODED) if isinstance(column.type, JSON) else column, Text)
 
 
 def _ids(table: Table, user_id: int) -> Select[tuple[int]]:

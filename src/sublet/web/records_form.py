@@ -86,7 +86,7 @@ def _website(form: Form, name: str, owner: str, stored: Sequence[RecordSet]) -> 
     single = [each for each in values.get("CNAME", ()) if "." not in each.rstrip(".")]
     if single:
         message = (
-            f"`{single[0]}` is not a whole name. Copy it from your web host, such as my-site.netlify.app."
+            f"`{single[0]}` is not a full name. Copy it from your web host, such as my-site.netlify.app."
         )
         raise validation_failed([FieldError(name, "record_invalid", message)])
     if not values:

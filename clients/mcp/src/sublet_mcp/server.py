@@ -45,7 +45,7 @@ Mode = Annotated[
 Name = Annotated[str, AfterValidator(parse_name)]
 Host = Annotated[str, AfterValidator(parse_host)]
 Address = Annotated[str, AfterValidator(parse_address)]
-Fqdn = Annotated[Name, Field(description="The whole name, such as blog.example.net.")]
+Fqdn = Annotated[Name, Field(description="The full name, such as blog.example.net.")]
 Nameservers = Annotated[
     list[Host] | None,
     Field(description="The names of all nameservers. Left out: as they are; an empty list removes all."),

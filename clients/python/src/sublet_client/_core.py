@@ -189,7 +189,7 @@ def path_of(template: str, **parts: object) -> str:
     """
     for name, value in parts.items():
         if str(value) in ("", ".", ".."):
-            raise ValueError(f"The {name} can't be `{value}`. Give a whole one.")
+            raise ValueError(f"The {name} `{value}` is empty or only dots. Check it.")
     return template.format(**{name: quote(str(value), safe="") for name, value in parts.items()})
 
 

@@ -50,10 +50,9 @@ class Registrations:
             if free_names > means.free_names_left and "free" not in self._reported:
                 self._reported.add("free")
                 diagnostics.add_warning(
-                    f"This plan has more new free names than the {means.free_names_left} that are left of "
-                    f"{means.free_names_limit}. "
-                    "Leave some out, unless it destroys as many free ones: otherwise the apply stops "
-                    "half-way."
+                    f"This plan needs more free names than you have left ({means.free_names_left} of "
+                    f"{means.free_names_limit}). The apply stops half-way unless it destroys others first. "
+                    "Leave some out."
                 )
             if price_sum > means.credit_balance and "credits" not in self._reported:
                 self._reported.add("credits")

@@ -274,8 +274,8 @@ class SubdomainResource(SubletResource):
         mode = known(planned, "registration_mode", trashed.registration_type)
         if mode != trashed.registration_type:
             diagnostics.add_error(
-                f"{trashed.fqdn} is in your trash with the mode {trashed.registration_type}, and comes "
-                "back with it. Write that mode.",
+                f"{trashed.fqdn} is in your trash with the mode {trashed.registration_type}, and keeps it "
+                "when it is restored. Write that mode.",
                 path=["registration_mode"],
             )
         planned["registration_mode"] = trashed.registration_type

@@ -126,8 +126,8 @@ CASES = {
 }
 """Sentence and next command of cases of a code."""
 FIELDS: dict[str, str] = {
-    "label_required": "Give a whole name, such as blog.example.net.",
-    "platform_domain_required": "Give a whole name, such as blog.example.net.",
+    "label_required": "Give a full name, such as blog.example.net.",
+    "platform_domain_required": "Give a full name, such as blog.example.net.",
 }
 """What is wrong, by the code of the field, as above."""
 NOT_REACHED = "subletctl whoami, once the address (subletctl profiles) and the network are right"

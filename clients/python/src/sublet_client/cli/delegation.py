@@ -258,8 +258,8 @@ def remove(ctl: Ctl, name: str, key_tags: tuple[int, ...], waits: bool, yes: boo
         if kept and datetime.now(UTC) < cached_until:
             click.echo(
                 f"{seen.fqdn} changed at {seen.updated_at:%H:%M} UTC. If its DS records did, resolvers have "
-                f"the former ones until {cached_until:%H:%M} UTC, with the usual TTL of an hour. Better "
-                "remove no record before.",
+                f"the former ones until {cached_until:%H:%M} UTC, with the usual TTL of an hour. Wait until "
+                "then.",
                 err=True,
             )
             if ctl.is_interactive:

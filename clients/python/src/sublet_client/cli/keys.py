@@ -70,5 +70,5 @@ def remove(ctl: Ctl, name: str, key_id: int, yes: bool) -> UpdateKey:
         try:
             return client.update_keys.revoke(name, key_id)
         except TokenNotFound:
-            sentence = f"{name} has no key {key_id}, or it may do more than your token."
+            sentence = f"{name} has no key {key_id}, or the key may do more than your token."
             raise Stop(sentence, f"subletctl keys list {name}") from None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from sublet_client import Client
-from sublet_client._errors import AuthorizationPending, SlowDown
+from sublet_client._errors import AuthorizationPending, SlowDown, TokenExpired, TokenInvalid, TokenRevoked
 from sublet_client._settings import base_url_of
 from sublet_client.cli.advice import SIGNED_OUT
 from sublet_client.cli.profiles import (
@@ -102,14 +102,23 @@ def _poll(client: Client, started: DeviceAnswer) -> str:
 def logout(ctl: Ctl, revoke: bool) -> str:
     """Forget the stored token of the profile."""
     url, token = find_profile(ctl.profile, environment={})
-    if revoke and url is not None and token is not None:
+    is_revoked = revoke and url is not None and token is not None and _revoke(ctl, url, token)
+    if not delete_profile(ctl.profile):
+        raise Stop(f"There is no profile {ctl.profile}.", "subletctl profiles")
+    left = " It had no valid token, so none was revoked." if revoke and not is_revoked else ""
+    return f"The profile {ctl.profile} is forgotten.{left}"
+
+
+def _revoke(ctl: Ctl, url: str, token: str) -> bool:
+    """Revoke a token; False if the registry doesn't accept it any more."""
+    try:
         with ctl.connect(url, token) as client:
             own = client.account.me().token
             if own is not None:
                 client.tokens.revoke(own.id)
-    if not delete_profile(ctl.profile):
-        raise Stop(f"There is no profile {ctl.profile}.", "subletctl profiles")
-    return f"The profile {ctl.profile} is forgotten."
+    except (TokenExpired, TokenInvalid, TokenRevoked):
+        return False
+    return True
 
 
 @command(None, "whoami", uses=("me",), columns=ACCOUNT)

@@ -162,7 +162,9 @@ def _free_left(client: Client) -> int | None:
         return client.account.free_subdomains().remaining
     except InsufficientScope:
         click.echo(
-            "This token may not see the free quota (account:read): a name may cost more, and fail.", err=True
+            "The token lacks the scope account:read, so the plan doesn't know how many free names you have "
+            "left. A name that would cost more than planned is refused.",
+            err=True,
         )
         return None
 

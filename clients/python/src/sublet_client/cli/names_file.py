@@ -58,7 +58,7 @@ def read_names(file: IO[str]) -> list[Wanted]:
         document = yaml.load(text, _Loader)  # noqa: S506 - it is a safe loader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(f"The file isn't YAML as it should be, in line {line}: {error.problem}.") from None
+        raise ValueError(f"The file isn't YAML, in line {line}: {error.problem}. Correct the line.") from None
     except yaml.YAMLError as error:
         raise ValueError(f"The file isn't YAML: {error}") from None
     except (ValueError, AttributeError, RecursionError):  # PyYAML's own, of `2026-99-99` and `!!int x` too
@@ -109,11 +109,11 @@ def _parse(key: object, members: object) -> Wanted:
 
 def _mapping(found: object, what: str, known: Sequence[str]) -> Mapping[str, Any]:
     if not isinstance(found, dict):
-        raise ValueError(f"{what} is no mapping. Give it {', '.join(f'`{each}:`' for each in known)}.")
+        raise ValueError(f"{what} is no mapping. Write it with {', '.join(f'`{each}:`' for each in known)}.")
     members = cast("dict[str, Any]", found)
     for key in members:
         if key not in known:
-            raise ValueError(f"{what} has `{key}`, which is not known. Known: {', '.join(known)}.")
+            raise ValueError(f"{what} has `{key}`, which is not known. Use some of {', '.join(known)}.")
     return members
 
 

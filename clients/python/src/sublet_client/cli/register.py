@@ -118,7 +118,7 @@ def restore(
     with ctl.client() as client:
         if len(names) == 1:
             quote = client.subdomains.quote_restore(names[0], coupon_code=coupon)
-            done = ctl.pay(quote, f"The way back of {names[0]}", yes=yes, max_credits=max_credits)
+            done = ctl.pay(quote, f"The restoration of {names[0]}", yes=yes, max_credits=max_credits)
             return _with_price(done.subdomain, done.charged_credits)
         refuse_coupon(coupon)
         in_trash = find_in_trash(client)

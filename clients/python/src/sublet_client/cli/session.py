@@ -1,6 +1,7 @@
 """One run of a command: its client, its questions, its payments."""
 
 import logging
+import math
 import shutil
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -31,7 +32,20 @@ from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
 BAR_CHARACTERS = 20
+SECONDS_MAX = 86_400
+"""A day. Systems can't wait for much longer times."""
 Function = Callable[..., Any]
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds in a range, and not NaN, which is neither below nor above a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
 
 
 class Stop(click.ClickException):
@@ -202,7 +216,7 @@ def command(
             wanted = Format(json_fields, template, quiet)
             try:
                 with _explained():
-                    show(function(ctl, **given), columns, wanted)
+                    _show_done(function(ctl, **given), columns, wanted)
             except Stop as stop:
                 ctl.progress("")
                 show(stop.result, columns, wanted)
@@ -238,7 +252,7 @@ _OPTIONS = (
     click.option(
         "--timeout",
         envvar="SUBLET_DEADLINE_SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(min=0, max=SECONDS_MAX, min_open=True),
         default=DEADLINE_SECONDS,
         metavar="SECONDS",
         help="How long to wait for each answer; by default 60.",
@@ -256,6 +270,17 @@ def with_consent(function: Function) -> Function:
 def with_yes(function: Function) -> Function:
     """Add the option of commands that ask."""
     return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(function)
+
+
+def _show_done(result: Any, columns: Sequence[str], wanted: Format) -> None:
+    """Print the result of a command, which may be a change that must not be made twice."""
+    try:
+        show(result, columns, wanted)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or error.filename is not None:
+            raise
+        sentence = f"The command is done, but its output can't be written: {error.strerror}."
+        raise Stop(sentence, "see what it did before you run it again", USAGE) from error
 
 
 @contextmanager
@@ -286,13 +311,16 @@ def stop_of(error: BaseException, name: str | None = None) -> Stop:
         )
         return Stop(sentence, next_command, exit_code_of(error.code, error.status))
     if isinstance(error, KeyboardInterrupt):
-        return Stop("It was interrupted, and may have been done.", "the same command again", INTERRUPTED)
+        return Stop("Interrupted. The change may have been made.", "the same command again", INTERRUPTED)
     if isinstance(error, UnicodeError):
         return Stop("The input isn't UTF-8. Convert it.", f"{command} --help", USAGE)
     if isinstance(error, NotInTime):
         return Stop(str(error), f"subletctl watch --settled {name or given or ''}".strip(), UNREACHED)
     if isinstance(error, SubletError):
         return Stop(str(error), NOT_REACHED, UNREACHED)
+    if isinstance(error, OSError) and error.filename is not None:
+        sentence = f"{error.filename}: {error.strerror}. Check the path and its permissions."
+        return Stop(sentence, f"{command} --help", USAGE)
     return Stop(str(error), f"{command} --help", USAGE)
 
 

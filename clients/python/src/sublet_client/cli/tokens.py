@@ -178,7 +178,7 @@ def _find_id(client: Client, text: str) -> str:
         return found[0]
     how_many = f"{len(found)} tokens are" if found else "No token is"
     ids = f": {', '.join(found)}" if found else ""
-    raise Stop(f"{how_many} called {text}{ids}. Give the id.", "subletctl tokens list")
+    raise Stop(f"{how_many} called `{text}`{ids}. Give the id.", "subletctl tokens list")
 
 
 def _own_id(client: Client) -> str | None:

@@ -8,14 +8,18 @@ import click
 from sublet_client import Client
 from sublet_client._waiting import UNSETTLED
 from sublet_client.cli.advice import REFUSED
-from sublet_client.cli.session import Ctl, Stop, command
+from sublet_client.cli.session import SECONDS_MAX, Ctl, Seconds, Stop, command
 from sublet_client.models import Subdomain
 
 
 @command(None, "watch", uses=("list_subdomains", "get_subdomain"))
 @click.argument("names", nargs=-1)
 @click.option(
-    "--interval", type=click.FloatRange(min=1), default=5.0, metavar="SECONDS", help="How often to look."
+    "--interval",
+    type=Seconds(min=1, max=SECONDS_MAX),
+    default=5.0,
+    metavar="SECONDS",
+    help="How often to look.",
 )
 @click.option(
     "--settled", is_flag=True, help="End when no name is being published. A failed one is exit code 1."
