@@ -665,13 +665,17 @@ def _advice(name: str, known: Iterable[str]) -> str:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
     except OSError as error:
         sentence = "Check --config or SUBLET_CONFIG, and the file's permissions."
         raise SettingsError(
             f"The settings file {path} can't be read: {error.strerror}. {sentence}"
         ) from error
-    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"The settings file {path} is not a text in UTF-8. Save it in this encoding."
+        ) from error
+    except ValueError as error:  # not TOML, or a number of thousands of digits
         raise SettingsError(
             f"The settings file {path} is not TOML: {error}. Write strings in quotes, for example."
         ) from error

@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Engine, String, Table, inspect, selec
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import Tx, driver_message, is_damage, sqlite_engine, sqlite_path, utc_now
+from sublet.db import Tx, advice_about_cause, driver_message, is_damage, sqlite_engine, sqlite_path, utc_now
 from sublet.errors import Unavailable
 from sublet.schema import metadata
 
@@ -182,7 +182,7 @@ def reading(url: str) -> Iterator[Connection]:
         runs = "that PostgreSQL runs, " if engine.dialect.name == "postgresql" else ""
         raise Unavailable(
             f"The database can't be reached: {driver_message(error)}. Check {runs}`database_url` and the "
-            "permissions."
+            f"permissions. {advice_about_cause(error)}".rstrip()
         ) from error
     finally:
         engine.dispose()

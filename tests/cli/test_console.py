@@ -252,11 +252,28 @@ def test_a_path_that_can_not_be_used_exits_with_3_and_one_line(words: list[str],
 
 
 @pytest.mark.sqlite_only
-def test_the_cause_of_an_unusable_database_is_shown(tmp_path: Path) -> None:
-    done = run(f"sqlite:///{tmp_path}", "user", "list")
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["user", "list"], "The cause: unable to open database file."),
+        (["serve"], "unable to open database file. Check `database_url` and the permissions."),
+    ],
+)
+def test_the_cause_of_an_unusable_database_is_shown(words: list[str], cause: str, tmp_path: Path) -> None:
+    done = run(f"sqlite:///{tmp_path}", *words)
     assert done.returncode == 3
-    cause = "The cause: unable to open database file. Run the command as the user of the service"
-    assert cause in done.stderr
+    assert f"{cause} Run the command as the user of the service" in done.stderr
+
+
+def test_primaries_are_among_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "sublet.toml"
+    file.write_text('[primaries.main]\naddress = "192.0.2.53"\nkey_name = "sublet"\n', encoding="utf-8")
+    url = databases.registry_address(tmp_path)
+    listed = json.loads(run(url, "settings", "--json", SUBLET_CONFIG=str(file)).stdout)
+    found = {each["name"]: each["value"] for each in listed}
+    assert found["primaries"][0]["address"] == "192.0.2.53"
+    table = run(url, "settings", SUBLET_CONFIG=str(file)).stdout
+    assert re.search(r"^ primaries +main +- +- ", table, re.MULTILINE), table
 
 
 def start(url: str, *words: str, encoding: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:

@@ -15,7 +15,13 @@ from sublet.db import open_database
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.schema import metadata
-from sublet.schema_revision import find_revision, needed_revision, open_engine, refuse_unusable_database
+from sublet.schema_revision import (
+    find_revision,
+    needed_revision,
+    open_engine,
+    reading,
+    refuse_unusable_database,
+)
 from support.postgresql import fresh_database
 from support.registry import Registry
 
@@ -69,6 +75,15 @@ def test_a_role_without_privileges_is_a_refusal_with_the_cause(postgresql_server
 
 
 @pytest.mark.sqlite_only
+def test_a_full_disk_is_a_refusal_that_says_what_to_do(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/full.db"
+    upgrade(url)
+    with pytest.raises(Unavailable, match=r"disk is full.*Free space"), reading(url) as connection:
+        connection.execute(text("PRAGMA max_page_count = 1"))
+        for number in range(100):
+            connection.execute(text(f"CREATE TABLE filler_{number} (id INTEGER)"))
+
+
 def test_the_path_of_an_address_is_the_name_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a%20b?mode=ro#c.db"
     upgrade(f"sqlite:///{path}")

@@ -110,6 +110,16 @@ def test_every_metric_is_explained(service: RunningService) -> None:
         assert f"`{path}`" in told
 
 
+def test_every_log_line_is_explained() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src" / "sublet").rglob("*.py"))
+    call = r"\b(?:log\.(?:info|warning|error|exception|critical)|write)\(\s*\"([a-z_]+)\""
+    logged = {name for source in sources for name in re.findall(call, source)}
+    lines = page("operating/monitoring.md").partition("| Line |")[2].splitlines()
+    told = {name for line in lines for name in re.findall(r"`([a-z_]+)`", line.rpartition(" | ")[0])}
+    assert {name for name in logged if not name.endswith("_fault")} <= told
+    assert {name for name in told if not name.endswith("_fault")} <= logged
+
+
 def anchors(text: str) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)

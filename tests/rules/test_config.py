@@ -254,6 +254,10 @@ def test_values_of_another_type_in_a_file_are_refused_by_name(line: str, tmp_pat
         load_settings(_file(tmp_path, line), {})
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert load_settings(_file(tmp_path, "\ufefffree_quota = 7\n"), {}).free_quota == 7
+
+
 @pytest.mark.parametrize(
     "content", [b"free_quota = ", b"free_quota = " + 5000 * b"9", b"\xff\xfe", b"[free_quota]\n[free_quota]"]
 )
@@ -264,6 +268,13 @@ def test_a_file_that_can_t_be_read_is_refused_by_its_path(content: bytes, tmp_pa
         load_settings(path, {})
     with pytest.raises(SettingsError, match=r"missing\.toml"):
         load_settings(tmp_path / "missing.toml", {})
+
+
+def test_a_file_in_another_encoding_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "sublet.toml"
+    path.write_bytes(b'site_name = "Caf\xe9"')
+    with pytest.raises(SettingsError, match="is not a text in UTF-8"):
+        load_settings(path, {})
 
 
 @pytest.mark.parametrize(("text", "expected"), [("true", True), ("on", True), ("no", False)])

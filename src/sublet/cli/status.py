@@ -1,6 +1,6 @@
 """`sublet status` and `sublet settings`: the service's processes, and every setting with its value."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from sublet.cli.output import Answer, key_value_lines, select_members, table_of
@@ -55,13 +55,24 @@ def settings(session: Session) -> Answer:
     found = [
         {
             "name": field.name,
-            "value": without_secrets(value) if isinstance(value, str) else value,
+            "value": _without_secrets(value),
             "default": field.default,
-            "variable": f"SUBLET_{field.name.upper()}",
+            "variable": None if field.name == "primaries" else f"SUBLET_{field.name.upper()}",
             "description": DESCRIPTIONS[field.name],
         }
         for field in fields(Settings)
         for value in (getattr(session.settings, field.name),)
     ]
-    columns = (("setting", "name"), "value", "default", "variable", ("meaning", "description"))
+    value_column = ("value", lambda row: _names_of_primaries(row["value"]))
+    columns = (("setting", "name"), value_column, "default", "variable", ("meaning", "description"))
     return Answer(found, table=table_of(found, columns))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [asdict(primary) for primary in value]
+    return without_secrets(value) if isinstance(value, str) else value
+
+
+def _names_of_primaries(value: Any) -> Any:
+    return [primary["name"] for primary in value] if isinstance(value, list) else value

@@ -180,17 +180,20 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
             "Check the result before you try again."
         )
     refusal = Unavailable(message, retry_after_seconds=1)
-    refusal.add_note(f"The cause: {driver_message(error)}.{_advice_about_rights(error)}")
+    refusal.add_note(f"The cause: {driver_message(error)}. {advice_about_cause(error)}".rstrip())
     return refusal
 
 
-def _advice_about_rights(error: BaseException) -> str:
+def advice_about_cause(error: BaseException) -> str:
+    """Return what to do about an error for lack of rights or of space; for another error an empty text."""
     cause = getattr(error, "orig", error)
     if getattr(cause, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
-        return " Give `database_url` a role that may do this: see docs/operating/privileges.md."
+        return "Give `database_url` a role that may do this: see docs/operating/privileges.md."
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return " Run the command as the user of the service, which owns the file and its folder."
+        return "Run the command as the user of the service, which owns the file and its folder."
+    if code == sqlite3.SQLITE_FULL:
+        return "Free space on the disk of the database."
     return ""
 
 

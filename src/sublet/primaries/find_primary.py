@@ -37,9 +37,8 @@ def _read_secret(primary: PrimarySettings) -> Secret:
         try:
             text = Path(primary.key_file).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise PrimaryFault(
-                "settings", f"the key of {primary.name} can't be read: {error}", certain=True
-            ) from error
+            reason = error.strerror if isinstance(error, OSError) else "it isn't ASCII"
+            raise PrimaryFault("settings", f"{place} can't be read: {reason}", certain=True) from error
     else:
         place, text = primary.key_variable, os.environ.get(primary.key_variable, "")
     try:
