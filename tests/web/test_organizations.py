@@ -86,8 +86,8 @@ def test_an_invited_person_finds_the_invitations_and_answers_them(service: Runni
     page = browser.get("/names")
     assert "This waits for you" in page.text
     assert "ada (ada@example.org) invites you to Choir as member" in page.text
-    assert "ben 2 invitations" in page.text, "the user's menu"
-    assert ("Organizations 2 invitations" in page.text, "<b>" in page.response.text) == (True, False)
+    assert "ben 2 to answer" in page.text, "the user's menu"
+    assert ("Organizations 2 to answer" in page.text, "<b>" in page.response.text) == (True, False)
     page = browser.get("/organizations")
     declining = f"/organizations/invitations/{ids['Choir']}/decline"
     declined = browser.submit(page, declining)
@@ -96,7 +96,7 @@ def test_an_invited_person_finds_the_invitations_and_answers_them(service: Runni
     accepting = f"/organizations/invitations/{ids['Guild <b>']}/accept"
     accepted = browser.submit(declined, accepting)
     assert (accepted.path, "You are in Guild <b> now, as member." in accepted.text) == (f"{root}/names", True)
-    assert "invitations" not in accepted.text
+    assert "to answer" not in accepted.text
     again = browser.post(accepting, declined.form(accepting).fields | {"idempotency_key": "again"})
     assert (again.status, "There is no such open invitation." in again.text) == (404, True)
 

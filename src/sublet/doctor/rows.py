@@ -210,7 +210,9 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
     changed = exists().where(
-        audit_events.c.object_type.in_(("passkey", "subdomain", "ticket", "token", "name_transfer"))
+        audit_events.c.object_type.in_(
+            ("passkey", "session", "subdomain", "ticket", "token", "name_transfer")
+        )
         & (audit_events.c.object_id == outcome_id)
         & (audit_events.c.user_id == keys.user_id)
     )

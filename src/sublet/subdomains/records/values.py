@@ -117,8 +117,8 @@ def check_served(type_name: str, value: str) -> None:
     """
     if type_name in ("HTTPS", "SVCB") and _NOT_SERVED.search(value):
         raise InvalidValue(
-            f"`{shown(value)}` has a character in its parameters that not all name servers can serve. Give "
-            "no `;`, `(` or `)`, and in `alpn` only letters, digits and `._/+-`."
+            f"`{shown(value)}` has a character that not all name servers can serve. Give no `;`, `(` or `)`, "
+            "and in `alpn` only letters, digits and `._/+-`."
         )
     if type_name == "CAA" and value.endswith(' ""'):  # PowerDNS serves an octet 0
         raise InvalidValue('The value of a CAA record is empty. Give `";"` to allow no authority.')
