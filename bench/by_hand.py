@@ -9,6 +9,7 @@ msgspec. It checks nothing, counts nothing and logs nothing.
 import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from starlette.routing import Route
 
 from sublet.accounts.store import REGISTRANT_BY_DIGEST
 from sublet.accounts.tokens.issue import digest
+from sublet.db.postgresql import QUERIES
 from sublet.subdomains.store import OWN_BY_NAME
 
 MEMBERS = (
@@ -48,12 +50,17 @@ def on_sqlite(path: str) -> Ask:
 
 async def on_postgresql(url: str) -> Ask:
     """Return a function that returns the first row of a statement."""
-    connection = await psycopg.AsyncConnection.connect(
-        url, autocommit=True, prepare_threshold=0, row_factory=dict_row
+    connections = cycle(
+        [
+            await psycopg.AsyncConnection.connect(
+                url, autocommit=True, prepare_threshold=0, row_factory=dict_row
+            )
+            for _ in range(QUERIES)
+        ]
     )
 
     async def ask(text: str, values: dict[str, Any]) -> Any:
-        return await (await connection.execute(text, values)).fetchone()
+        return await (await next(connections).execute(text, values)).fetchone()
 
     return ask
 
