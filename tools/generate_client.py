@@ -411,7 +411,9 @@ def _models(schemas: Schema) -> str:
         members = {key: value for key, value in schema["properties"].items() if key != "ok"}
         is_given = not name.endswith(("Shape", "Answer"))
         lines.append(f"class {_named(name)}(Model, frozen=True, kw_only=True):")
-        lines.append(_docstring(schema.get("description") or schema.get("title", name), 4))
+        about = schema.get("description") or schema.get("title", name)
+        paragraphs = (" ".join(each.split()) for each in about.split("\n\n"))
+        lines.append(_docstring("\n\n".join(paragraphs), 4))
         required = schema.get("required", [])
         for key, value in members.items():
             is_secret = key in ("secret", "device_code")

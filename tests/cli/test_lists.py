@@ -84,7 +84,7 @@ def test_too_long_a_search_is_refused(registry: Registry, noun: str) -> None:
 def test_a_filter_by_an_unknown_or_empty_object_is_refused(
     registry: Registry, words: tuple[str, ...]
 ) -> None:
-    for unknown in ("", "nobody.example"):
+    for unknown in ("", "unknown.example"):
         assert "There is no " in run(registry.url, *words, unknown, expect=1)
 
 

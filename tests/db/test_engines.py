@@ -84,6 +84,7 @@ def test_a_full_disk_is_a_refusal_that_says_what_to_do(tmp_path: Path) -> None:
             connection.execute(text(f"CREATE TABLE filler_{number} (id INTEGER)"))
 
 
+@pytest.mark.sqlite_only
 def test_the_path_of_an_address_is_the_name_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a%20b?mode=ro#c.db"
     upgrade(f"sqlite:///{path}")

@@ -41,7 +41,8 @@ def check_head(scope: Scope, fields: Headers) -> None:
     """
     path, version, query = scope["path"], scope["http_version"], scope["query_string"]
     hosts = fields.getlist("host")
-    if len(scope["raw_path"] + b"?" * bool(query) + query) > URI_MAX_BYTES:
+    target_bytes = len(scope["raw_path"]) + (len(query) + 1 if query else 0)
+    if target_bytes > URI_MAX_BYTES:
         raise UriTooLong(f"Path and query are too long. Send {URI_MAX_BYTES} bytes at most.")
     if version not in ("1.0", "1.1"):
         raise InvalidRequest(f"HTTP/{version} is not supported. Send the request in HTTP/1.1.")

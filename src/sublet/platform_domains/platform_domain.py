@@ -110,16 +110,16 @@ def add_platform_domain(
 
 
 def _raise_serial_above(tx: Tx, domain: str) -> None:
-    """Give the zone above a new platform domain a new serial.
+    """Raise the serial of the closest zone above a new platform domain, if there is one.
 
-    Wait for the registrations under it that are not committed. New ones wait, see the serial and run again.
+    First wait until the running registrations in that zone end. Later ones wait for this transaction. They
+    find the new serial, and run again.
     """
-    above = store.find_platform_domains_among(tx, ancestors(domain))[:1]
-    for each in above:
+    for each in store.find_platform_domains_among(tx, ancestors(domain))[:1]:
         store.lock_against_registrations(tx, each.id)
-    # Find it again, because another change may have committed before the lock.
-    for each in store.find_platform_domains_among(tx, [each.domain for each in above]):
-        store.update_platform_domain(tx, each.id, serial=next_serial(each.serial))
+        # Find it again, because another change may have committed before the lock.
+        for locked in store.find_platform_domains_among(tx, [each.domain]):
+            store.update_platform_domain(tx, locked.id, serial=next_serial(locked.serial))
 
 
 def _insert(tx: Tx, domain: str, values: dict[str, Any]) -> tuple[int, str]:

@@ -200,9 +200,8 @@ class Mode(Model, frozen=True, kw_only=True):
 class PlatformDomain(Model, frozen=True, kw_only=True):
     """A platform domain with its rules.
 
-    `record_types` are the types of records that names may have instead of nameservers. It is empty
-        if names
-    can't have records.
+    `record_types` are the types of records that names may have instead of nameservers. It is empty if
+    names can't have records.
     """
 
     id: int
@@ -239,8 +238,7 @@ class TokenDetail(Model, frozen=True, kw_only=True):
     `last_used_at` and `last_used_from` may be up to an hour old.
 
     `organization_id` is the organization for which the token acts. With the id of the user's own
-        organization
-    it acts for the user.
+    organization it acts for the user.
     """
 
     id: int
@@ -389,11 +387,10 @@ class Provisioning(Model, frozen=True, kw_only=True):
     """The state of a publication.
 
     `status` is `published` once the primary has answered with exactly this delegation, or these
-        records.
+    records.
 
-    `servers` is the number of the zone's name servers. `servers_current` is the number of those
-        that are
-    known to have the last change.
+    `servers` is the number of the zone's name servers. `servers_current` is the number of those that
+    are known to have the last change.
     """
 
     status: str
@@ -478,8 +475,7 @@ class RenewAnswer(Model, frozen=True, kw_only=True):
 class RecordSet(Model, frozen=True, kw_only=True):
     """An RRset at or below a name. `name` is relative: `@` for the name itself, or labels such as `www`.
 
-    `values` are in the presentation form of zone files (RFC 1035, section 5.1), with absolute
-        names.
+    `values` are in the presentation form of zone files (RFC 1035, section 5.1), with absolute names.
     """
 
     name: str
@@ -537,9 +533,8 @@ class ParentServer(Model, frozen=True, kw_only=True):
 class Delegation(Model, frozen=True, kw_only=True):
     """A delegation, or records, as they are stored, as they were published, and as they are served.
 
-    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for
-        a name
-    that shouldn't be in the DNS.
+    `in_agreement` is true if every server answered with exactly what is stored, or with nothing for a
+    name that shouldn't be in the DNS.
     """
 
     stored: StoredDelegation
@@ -559,8 +554,8 @@ class DelegationAnswer(Model, frozen=True, kw_only=True):
 class Finding(Model, frozen=True, kw_only=True):
     """A fault of a delegation.
 
-    An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice
-        is advice.
+    An error makes resolvers fail. A warning makes some resolvers fail now, or all later. A notice is
+    advice.
     """
 
     code: str
@@ -581,13 +576,10 @@ class HealthChange(Model, frozen=True, kw_only=True):
 class Health(Model, frozen=True, kw_only=True):
     """The health of a name's delegation.
 
-    `checks_enabled` is false if the registry checks no delegations: then the state is that of the
-        last check,
-    if there was one. `unconfirmed_state` is the result of one check, until a second check confirms
-        it.
-    `leaves_at` is when the name leaves the DNS if it stays broken; null if it isn't broken, or if
-        its
-    platform domain keeps broken names.
+    `checks_enabled` is false if the registry checks no delegations: then the state is that of the last
+    check, if there was one. `unconfirmed_state` is the result of one check, until a second check
+    confirms it. `leaves_at` is when the name leaves the DNS if it stays broken; null if it isn't
+    broken, or if its platform domain keeps broken names.
     """
 
     fqdn: str
@@ -616,9 +608,8 @@ class TimelineEvent(Model, frozen=True, kw_only=True):
 
     If `past` is true, the event has happened; otherwise it will happen if nothing changes.
 
-    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and
-        the price.
-    `by` is null if only the date caused the event.
+    `expires_at` and `charged_credits` are set for an event that added a term: the new expiry, and the
+    price. `by` is null if only the date caused the event.
     """
 
     event: str
@@ -672,8 +663,7 @@ class SetAutoRenewAnswer(Model, frozen=True, kw_only=True):
 
 class SourcedDs(Model, frozen=True, kw_only=True):
     """A DS record with its source: the registrant, the operator, or CDS and CDNSKEY records of the zone;
-    null
-        if unknown.
+    null if unknown.
     """
 
     key_tag: int
@@ -714,9 +704,8 @@ class CsyncRefusal(Model, frozen=True, kw_only=True):
 class Csync(Model, frozen=True, kw_only=True):
     """The state of CSYNC.
 
-    `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of
-        the last
-    followed request.
+    `followed` is true if the platform domain follows CSYNC. `serial` and `signed_at` are those of the
+    last followed request.
     """
 
     followed: bool
@@ -728,11 +717,9 @@ class Csync(Model, frozen=True, kw_only=True):
 class AutomaticDs(Model, frozen=True, kw_only=True):
     """The settings and the state of a subdomain's automatic DS.
 
-    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records
-        only), or
-    all. `followed_signed_at` is the time of the signature of the last followed request; requests
-        with older
-    signatures are refused. `wait` is null unless the name waits for its first DS records.
+    `policy` is the platform domain's: off, rollover (changes only), bootstrap (first DS records only),
+    or all. `followed_signed_at` is the time of the signature of the last followed request; requests
+    with older signatures are refused. `wait` is null unless the name waits for its first DS records.
     """
 
     policy: str
@@ -766,8 +753,7 @@ class UpdateKey(Model, frozen=True, kw_only=True):
     """An update key without its secret.
 
     `key_name` is its name in TSIG. `record_names` null means all owners. `last_used_at` and
-        `last_used_from`
-    may be up to an hour old.
+    `last_used_from` may be up to an hour old.
     """
 
     id: int
@@ -873,8 +859,7 @@ class CodeSentAnswer(Model, frozen=True, kw_only=True):
 class SignedUpAnswer(Model, frozen=True, kw_only=True):
     """A new user with its organization.
 
-    `token` and `secret` are the user's first token, shown only once; null with the cookie of a
-        session.
+    `token` and `secret` are the user's first token, shown only once; null with the cookie of a session.
     """
 
     user: User
@@ -887,8 +872,7 @@ class AcceptedAnswer(Model, frozen=True, kw_only=True):
     """The new member and the organization.
 
     `token` and `secret` are a new user's first token, shown only once; null with the cookie of a
-        session, or
-    for a user who had an account.
+    session, or for a user who had an account.
     """
 
     user: User
@@ -898,8 +882,8 @@ class AcceptedAnswer(Model, frozen=True, kw_only=True):
 
 
 class DeviceAnswer(Model, frozen=True, kw_only=True):
-    """The codes of a program that signs in, and the page on which the user allows it
-    (RFC 8628, section 3.2).
+    """The codes of a program that signs in, and the page on which the user allows it (RFC 8628, section
+    3.2).
     """
 
     device_code: Secret
