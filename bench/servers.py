@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from support.serve_process import free_address
+from support.free_ports import free_address
 
 READY_SECONDS = 60.0
 REFERENCES = Path(__file__).parent

@@ -17,8 +17,8 @@ from support.network_namespace import runs_outside
 from support.repetitions import share
 from support.rolling_child import FollowedChild, KnotChild, Watcher, ask, child_running, notify
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
+from support.waiting import wait_until
 
 CHILD = f"blog.{ZONE}"
 FIRST, SECOND, DEAD = "11.1.1.1", "12.2.2.2", "13.3.3.3"

@@ -22,8 +22,8 @@ from support.network_namespace import runs_outside
 from support.repetitions import share
 from support.rolling_child import FollowedChild, KnotChild, Watcher, child_running, notify
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, service_on
+from support.waiting import wait_until
 
 CHILD = f"blog.{ZONE}"
 ADDRESS = "11.1.1.1"

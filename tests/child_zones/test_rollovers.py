@@ -26,8 +26,8 @@ from support.rolling_child import (
     ds_at,
     notify,
 )
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.whole
 CHILD = f"blog.{ZONE}"

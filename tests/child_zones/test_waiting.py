@@ -16,7 +16,7 @@ from sublet.subdomains.store import find_unreleased
 from support.network_namespace import runs_outside
 from support.rolling_child import FollowedChild, KnotChild, child_running, notify
 from support.running_service import Registrant, RunningService, registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 ZONE = "example.test"
 CHILD = f"blog.{ZONE}"

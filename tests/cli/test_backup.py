@@ -20,7 +20,8 @@ from support.next_version import REVISION, newer_version
 from support.operator_registry import Registry, small_registry
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
-from support.serve_process import serve_process, wait_until
+from support.serve_process import serve_process
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.sqlite_only
 

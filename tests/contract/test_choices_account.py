@@ -17,7 +17,7 @@ from sublet.schema import metadata
 from support.error_triggers import new_user, unused_name
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from support.error_triggers import new_user, unused_name
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 

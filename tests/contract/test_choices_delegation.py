@@ -15,10 +15,11 @@ from sublet.dns.types import Record
 from sublet.operations import query_limit
 from sublet.platform_domains import zone_store
 from support.error_triggers import new_user, unused_name
+from support.free_ports import free_address
 from support.open_registry import opened
 from support.publisher_outage import Outage, service_with_outage
 from support.running_service import DS, Registrant, RunningService, registry_address
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 NS = ["ns1.provider.example", "ns2.provider.example"]
 MEMBERS = ["stored", "published", "servers", "in_agreement", "summary"]

@@ -12,8 +12,8 @@ from sublet.subdomains.lifecycle import ACTIONS
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
 from support.subdomain_states import ACTION_REQUESTS
+from support.waiting import wait_until
 
 NS1 = "ns1.provider.example"
 

@@ -31,7 +31,7 @@ from support.open_registry import opened
 from support.programs import find_program
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 SECRET = "0123456789abcdef0123456789abcdef"
 MALFORMED = share(200, whole=10_000)

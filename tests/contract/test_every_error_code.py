@@ -22,7 +22,7 @@ from support.error_triggers import REFUSALS, Send
 from support.field_error_triggers import FIELD_CODES
 from support.hostile_input import stored
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from support.error_triggers import new_user, unused_name
 from support.open_registry import SUBDOMAIN_FIELDS, instant
 from support.publisher_outage import service_with_outage
 from support.running_service import DS, Registrant, RunningService
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 NS1, NS2, NS3 = (f"ns{number}.provider.example" for number in (1, 2, 3))
 

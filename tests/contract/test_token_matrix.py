@@ -22,7 +22,7 @@ from support.browsers import Browser, signed_in
 from support.error_triggers import new_user
 from support.open_registry import opened
 from support.running_service import Registrant, RunningService, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 HIDDEN = "concealed"
 """In every name, ticket and token that the restricted token must not learn of."""

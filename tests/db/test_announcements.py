@@ -22,7 +22,7 @@ from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from support.postgresql import find_postgresql, fresh_database, run_postgresql
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 HOUR = 3600.0
 THINGS = "CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text)"

@@ -57,9 +57,9 @@ from sublet.subdomains.update_nameservers import update_nameservers
 from support.interleaving import count_blocked, interleave
 from support.kept_registry import KeptRegistry
 from support.registry import OPERATOR, Registry
-from support.serve_process import wait_until
 from support.shared_names import STRANGER, URL, account, mailed_code, role_of, share
 from support.signing_in import SITE, new_passkey, newest_code, options, session_actor, sign_in, texts_to
+from support.waiting import wait_until
 
 ZONE = "example.test"
 SHOP = f"shop.{ZONE}"

@@ -29,7 +29,7 @@ from support.postgresql_table import (
     tell,
     waiting_pids,
 )
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 COMMIT = b"COMMIT"
 INSERT = b"INSERT INTO things"

@@ -19,8 +19,9 @@ from sublet.service.announced import announced
 from support.commands import answer
 from support.next_version import REVISION, newer_version
 from support.postgresql import fresh_database
-from support.serve_process import serve_process, wait_until
+from support.serve_process import serve_process
 from support.service_on_primary import ZONE
+from support.waiting import wait_until
 from support.write_load import Load
 
 MEANWHILE = 60

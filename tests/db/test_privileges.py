@@ -39,9 +39,9 @@ from support.postgresql import fresh_database
 from support.postgresql_proxy import Proxy, run_proxy
 from support.rolling_child import notify
 from support.running_service import Registrant, RunningService, running_service
-from support.serve_process import wait_until
 from support.service_on_primary import settings_file
 from support.service_with_logins import Logins, logins, split_service
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 OWNERS = ("init", "migrate", "copy", "backup", "restore", "serve", "grants")

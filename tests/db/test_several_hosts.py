@@ -20,7 +20,7 @@ from sublet.migrations import upgrade
 from support.free_ports import free_port
 from support.postgresql import fresh_database
 from support.postgresql_table import add, ids, tell
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 PASSWORD = "a p/ss:w@rd%,"
 

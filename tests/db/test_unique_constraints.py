@@ -29,7 +29,7 @@ from support.authenticator import Authenticator
 from support.browsers import Browser, signed_in
 from support.postgresql import fresh_database
 from support.running_service import Registrant, RunningService, initialised_postgresql, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.uncovered]
 N = 8

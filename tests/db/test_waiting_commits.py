@@ -15,7 +15,7 @@ from sublet.db.postgresql import PostgresqlDatabase
 from sublet.errors import Unavailable
 from support.postgresql import fresh_database
 from support.postgresql_table import UNKNOWN, add, commits_waiting, has_standby, ids, prepared_things, tell
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 END_SECONDS = 60
 """The deadline for each wait, on a busy machine."""

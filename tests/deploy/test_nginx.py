@@ -16,9 +16,9 @@ import pytest
 
 from sublet.http.security_headers import SECURITY_HEADERS
 from support import http_clients
+from support.free_ports import free_address
 from support.nginx import NAME, nginx
 from support.role_processes import Apart, RoleProcess, apart
-from support.serve_process import free_address
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,9 @@ from sublet.schema import metadata
 from support.console_client import ConsoleClient, Shown
 from support.nginx import NAME, Proxy, nginx
 from support.postgresql import find_postgresql, fresh_database
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
 from support.smtp_server import Mailbox, smtp_server, text_of
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_only]
 ORIGIN = f"https://{NAME}"

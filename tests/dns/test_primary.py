@@ -24,8 +24,8 @@ from sublet.primaries.primary import (
     send_update,
 )
 from sublet.primaries.update import fence_name, new_fence
+from support.free_ports import free_address
 from support.name_servers import fresh_key
-from support.serve_process import free_address
 
 ZONE = "example.test"
 KEY = fresh_key("ours")

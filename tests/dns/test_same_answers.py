@@ -29,10 +29,10 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.subdomains.view_zone import export_zone, view_zones
 from support.dns_world import Server, Zone, servers_running
+from support.free_ports import free_address
 from support.in_memory_zone import DS_TEXT
 from support.registry import Registry
 from support.repetitions import share
-from support.serve_process import free_address
 
 QUERY_COUNT, TOGETHER = share(1000, whole=5000), 50
 ZONE = "example.test"

@@ -17,8 +17,8 @@ from sublet.mail.store import mails
 from sublet.subdomains import store
 from support.name_servers import NameServerProcess, primary
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
 from support.service_on_primary import primary_settings, settings_file
+from support.waiting import wait_until
 
 PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 _EXAMPLE = re.compile(

@@ -16,7 +16,7 @@ from sublet.limits import QUERIES_PER_SECOND
 from support.faulty_name_server import FaultyNameServer, faulty_servers_running
 from support.network_namespace import runs_outside
 from support.running_service import RunningService, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.whole
 

@@ -19,7 +19,7 @@ from support.dns_world import ROOT_ADDRESS, ds_text, unbound_running, world_runn
 from support.network_namespace import runs_outside
 from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
 from support.running_service import Registrant, RunningService, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from sublet.http import calls
 from support.running_service import registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @pytest.mark.sqlite_only

@@ -34,7 +34,7 @@ from sublet.subdomains.store import subdomains
 from support.registry import OPERATOR, Registry
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 NAMES = share(600, whole=10_000)
 HELD_UP_SECONDS = share(0.5, whole=0.05)

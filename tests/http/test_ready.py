@@ -8,7 +8,7 @@ import pytest
 from sublet.db import sqlite
 from support.postgresql import fresh_database
 from support.running_service import RunningService, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 def _ready(service: RunningService) -> tuple[int, bool, str]:

@@ -13,7 +13,7 @@ from sublet.http import serve
 from sublet.http.serve import bind, serve_http
 from support.bare_http_server import GET, Server, answered, everything, running
 from support.hostile_input import parse_answer
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from support.publisher_outage import Outage, service_with_outage
 from support.running_service import registry_address
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 NAME = "lost.example.test"
 BODY = {"fqdn": NAME, "registration_mode": "free", "nameservers": ["ns1.provider.example"]}

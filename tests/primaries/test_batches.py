@@ -16,8 +16,8 @@ from sublet.primaries import primary_zone
 from sublet.primaries.update import fence_name
 from support.dns_proxy import dns_proxy
 from support.primary_faults import register
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from support.name_servers import KINDS, NameServerProcess, primary, validate, zo
 from support.network_namespace import runs_outside
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 IPV4, IPV6 = "9.9.9.9", "2620:fe::9"

@@ -16,7 +16,6 @@ from sublet.primaries.check_zone import CLOCK_MARGIN
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService
-from support.serve_process import wait_until
 from support.service_on_primary import (
     ZONE,
     ServiceOn,
@@ -25,6 +24,7 @@ from support.service_on_primary import (
     service_on,
     settings_file,
 )
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -15,12 +15,13 @@ from sublet.primaries import primary_zone
 from sublet.primaries.primary import Fence, PrimaryFault
 from sublet.primaries.publisher import STALE_MAX
 from sublet.primaries.update import fence_name, new_fence
+from support.free_ports import free_address
 from support.name_servers import fresh_key
 from support.primary_faults import changed, fails_for, healed, in_database, no_rights, register
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

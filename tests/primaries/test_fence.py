@@ -23,8 +23,8 @@ from support.dns_proxy import DnsProxy, dns_proxy
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

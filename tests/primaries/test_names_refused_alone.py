@@ -18,8 +18,8 @@ from support.name_servers import KINDS, NameServerProcess
 from support.primary_faults import changed, healed, no_rights, register
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from sublet.primaries import store as publish_store
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import DS, Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ZONE, ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 SEED = 20261121

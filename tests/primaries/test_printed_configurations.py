@@ -11,12 +11,13 @@ import pytest
 
 from long.faults.failing_disk import full, small_disk
 from sublet.dns.types import Secondary
+from support.free_ports import free_address
 from support.name_server_programs import SECONDARIES
 from support.name_servers import KINDS, NameServerProcess, secondary
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
+from support.waiting import wait_until
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 DISK_MIB = 64

@@ -10,8 +10,8 @@ import pytest
 from long.faults.races import register_at_once
 from support.name_servers import KINDS
 from support.running_service import DS, Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ServiceOn, service_on
+from support.waiting import wait_until
 
 DS_RDATA = DS.lower()
 

@@ -12,8 +12,8 @@ from sublet.primaries.check_zone import CLOCK_MARGIN
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 NAME = f"shop.{ZONE}"

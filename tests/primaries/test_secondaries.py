@@ -13,11 +13,12 @@ import dns.rdatatype
 import pytest
 
 from sublet.dns.types import Secondary
+from support.free_ports import free_address
 from support.name_servers import KINDS, NameServerProcess, secondary, validate
 from support.repetitions import share
 from support.running_service import DS
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 NAME = f"blog.{ZONE}"

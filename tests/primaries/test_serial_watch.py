@@ -13,9 +13,10 @@ from sublet.dns.types import Primary, Secondary
 from sublet.mail.store import lock_waiting
 from sublet.primaries.primary import PrimaryFault
 from sublet.primaries.serial_watch import FOLLOW_SECONDS, NOTICE_SECONDS, SerialWatch, Standing
+from support.free_ports import free_address
 from support.name_servers import NameServerProcess, primary, secondary
 from support.registry import Prepared, Registry, open_registry
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 ZONE = "zone.test"
 HOST = "ns2.example.net"

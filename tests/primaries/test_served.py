@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from sublet.dns.types import Secondary
+from support.free_ports import free_address
 from support.name_servers import KINDS, NameServerProcess, secondary
 from support.repetitions import share
 from support.running_service import DS, Registrant
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ServiceOn, service_on
+from support.waiting import wait_until
 
 NAME = "blog.example.test"
 HOST = f"ns1.{NAME}"

@@ -10,8 +10,8 @@ from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import store as publish_store
 from support.name_servers import KINDS
 from support.repetitions import share
-from support.serve_process import wait_until
 from support.service_on_primary import BUILT_IN, ZONE, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 NAME = f"shop.{ZONE}"

@@ -40,8 +40,8 @@ from support.dns_world import (
 from support.network_namespace import runs_outside
 from support.registry import Registry, open_registry, prepare
 from support.running_service import running_service
-from support.serve_process import wait_until
 from support.service_on_primary import settings_file
+from support.waiting import wait_until
 
 TLD, PRIMARY, SECONDARY, RESOLVER = "192.5.6.30", "8.8.1.1", "9.8.1.1", "17.1.1.1"
 HOSTS = ("ns1.hosts.test", "ns2.hosts.test")

@@ -21,9 +21,10 @@ from sublet.platform_domains import zone_store
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.primaries import drift_repair, primary_zone, serial_watch, zone_metrics
 from sublet.primaries.primary import CAUSES, Fence, read_fence
+from support.free_ports import free_address
 from support.name_servers import NameServerProcess, fresh_key, secondary
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
+from support.waiting import wait_until
 
 HOST = "ns2.example.net"
 NAMESERVERS = ["ns1.provider.example"]

@@ -16,11 +16,12 @@ from sublet.service.api_parent import run_api
 from sublet.service.api_part import api_socket
 from sublet.service.roles import run_dns, run_worker
 from support import http_clients
+from support.free_ports import free_address
 from support.keepalive_clients import hammering
 from support.processes import is_running
 from support.repetitions import share
 from support.role_processes import Apart, RoleProcess, apart
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

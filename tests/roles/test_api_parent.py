@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from sublet.service import api_parent
 from sublet.service.api_parent import Child, supervise
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 READY_THEN_SLEEP = 'printf ready >&"$0"; exec sleep 60'
 DIES = "exit 7"

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from support import http_clients
-from support.serve_process import serve_process, wait_until
+from support.serve_process import serve_process
 from support.service_on_primary import ZONE
+from support.waiting import wait_until
 
 FILES_CHANGED = 4
 """The exit code."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support import http_clients
+from support.free_ports import free_address
 from support.role_processes import apart
-from support.serve_process import free_address
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,12 @@ import pytest
 
 from sublet.config import Settings
 from support import http_clients
+from support.free_ports import free_address
 from support.keepalive_clients import hammering
 from support.repetitions import share
 from support.role_processes import apart
 from support.running_service import MovableClock, RunningService, initialise
-from support.serve_process import free_address, serve_process
+from support.serve_process import serve_process
 
 pytestmark = pytest.mark.slow
 

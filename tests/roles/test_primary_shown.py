@@ -13,7 +13,7 @@ import pytest
 from long.hosts.standby import postgresql_pair
 from support.postgresql import fresh_database
 from support.running_service import RunningService, initialised_postgresql, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

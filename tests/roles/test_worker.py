@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from support import http_clients
+from support.free_ports import free_address
 from support.name_servers import primary
 from support.role_processes import apart
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import primary_settings, settings_file
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,9 @@ from support.name_servers import NameServerProcess, primary
 from support.programs import find_program
 from support.repetitions import WHOLE
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
 from support.service_on_primary import primary_settings, settings_file
 from support.smtp_server import Mailbox, smtp_server, text_of
+from support.waiting import wait_until
 
 ZONE = "example.test"
 NAME = f"blog.{ZONE}"

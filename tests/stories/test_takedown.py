@@ -12,7 +12,8 @@ from sublet.db import Tx
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from support.running_service import Registrant, RunningService, registry_address
-from support.serve_process import serve_process, wait_until
+from support.serve_process import serve_process
+from support.waiting import wait_until
 
 NAMES = 500
 ZONE = "example.test"

@@ -10,7 +10,7 @@ from sublet.db import Tx
 from sublet.primaries import store as publish_store
 from sublet.subdomains.sweep import store as sweep_store
 from support.running_service import RunningService, registry_address, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 DAYS_MAX = 60
 OUT = "ns1.provider.example"

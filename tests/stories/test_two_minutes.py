@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from support.running_service import RunningService, running_service
-from support.serve_process import wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
+from support.waiting import wait_until
 
 NAME = "blog.example.test"
 BOUND_SECONDS = 120

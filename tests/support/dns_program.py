@@ -9,7 +9,7 @@ from pathlib import Path
 import dns.exception
 
 from support.programs import find_program
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 READY_SECONDS = 60.0
 """The timeout of a start on a busy machine."""

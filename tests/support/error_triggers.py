@@ -18,7 +18,7 @@ from sqlalchemy import func, literal_column, select, update
 from sublet.credits.store import packages
 from support.browsers import Browser, signed_in
 from support.running_service import DS, Registrant, RunningService
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 Send = Callable[[], httpx.Response]
 Provocation = Callable[[RunningService], Iterator[Send]]

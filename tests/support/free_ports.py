@@ -40,3 +40,8 @@ def free_port(host: str = "127.0.0.1") -> int:
             else:
                 return port
     raise AssertionError(f"no port of {host} is free")
+
+
+def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
+    """Return a loopback address with a port that is free for TCP and UDP."""
+    return host, free_port(host)

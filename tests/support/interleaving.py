@@ -7,7 +7,7 @@ from sqlalchemy import Engine, text
 
 from sublet.db import Tx
 from support.registry import Registry
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 BLOCKED = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

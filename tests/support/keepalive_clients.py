@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @dataclass(slots=True)

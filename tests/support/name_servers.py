@@ -28,9 +28,10 @@ from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
 from support.dns_program import READY_SECONDS, dns_program
+from support.free_ports import free_address
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool, succeeds
 from support.programs import find_program
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 KINDS = tuple(PRIMARIES)
 TRANSFER_TRIES = 5
@@ -251,15 +252,17 @@ class NameServerProcess:
             self._send(number)
             self._send(signal.SIGCONT)
             self.process.wait(60)
+            # Its other processes may live a moment longer, and hold the port.
+            wait_until(lambda: self._states() <= {"Z", "X"})
 
     def freeze(self) -> None:
         """Freeze the server: connections stay open, and nothing is answered."""
         self._send(signal.SIGSTOP)
         # A thread may still answer for a moment after the signal.
-        wait_until(self._is_stopped)
+        wait_until(lambda: self._states() == {"T"})
 
-    def _is_stopped(self) -> bool:
-        """Return True if the kernel reports every thread of the server as stopped."""
+    def _states(self) -> set[str]:
+        """Return the states of all threads of the server, as the kernel reports them."""
         states = set()
         for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
             try:
@@ -269,7 +272,7 @@ class NameServerProcess:
                 continue
             if int(group) == self.pid:
                 states.add(state)
-        return states == {"T"}
+        return states
 
     def thaw(self) -> None:
         """Let a frozen server continue."""

@@ -20,8 +20,9 @@ from cryptography.x509.oid import NameOID
 
 from support import http_clients
 from support.deploy_files import DEPLOY
+from support.free_ports import free_address
 from support.programs import find_program
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 FOLDER = DEPLOY / "nginx"
 NAME = "names.example.net"

@@ -17,7 +17,8 @@ from typing import Any
 import psycopg
 
 from support.free_ports import free_port
-from support.processes import children_of
+from support.processes import children_of, is_running
+from support.waiting import wait_until
 
 _NUMBERS = itertools.count(1)
 READY_SECONDS = 180.0
@@ -129,11 +130,14 @@ class PostgresqlServer:
             return
         # The parent process would otherwise restart the others.
         self.process.send_signal(signal.SIGSTOP)
-        for pid in children_of(self.process.pid):
+        children = children_of(self.process.pid)
+        for pid in children:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.kill()
         self.process.wait(60)
+        # A start would fail while one of them lives: it still has the shared memory.
+        wait_until(lambda: not any(map(is_running, children)))
 
 
 @contextmanager

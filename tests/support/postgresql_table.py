@@ -13,7 +13,7 @@ from sublet.db import Tx, open_database
 from sublet.db.postgresql import PostgresqlDatabase
 from sublet.migrations import upgrade
 from support.postgresql import fresh_database
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 Story = Callable[[PostgresqlDatabase], Coroutine[Any, Any, None]]
 UNKNOWN = "outcome is unknown"

@@ -11,8 +11,8 @@ from pathlib import Path
 from sublet.primaries.primary import SENTENCES
 from support.name_servers import NameServerProcess
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn
+from support.waiting import wait_until
 
 PROVIDER = "ns.provider.example"
 _NUMBERS = itertools.count(1)

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from sublet.config import Settings
 from support import http_clients
+from support.free_ports import free_address
 from support.postgresql import fresh_database
 from support.processes import children_of, is_running
 from support.running_service import MovableClock, RunningService, initialised_postgresql
-from support.serve_process import READY_SECONDS, free_address, wait_until
+from support.serve_process import READY_SECONDS
+from support.waiting import wait_until
 
 END_SECONDS = 60.0
 

@@ -23,9 +23,10 @@ from msgspec.structs import asdict
 
 from sublet.dns.types import DsRecord
 from support.dns_program import dns_program
+from support.free_ports import free_address
 from support.name_server_programs import run_tool
 from support.running_service import Registrant, RunningService
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 
 @dataclass(slots=True)

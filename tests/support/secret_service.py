@@ -9,7 +9,7 @@ from pathlib import Path
 import secretstorage
 from jeepney.io.blocking import open_dbus_connection
 
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 BUS = """
 <busconfig>

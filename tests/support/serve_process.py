@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,9 @@ import httpx
 
 from sublet.config import Settings
 from support import http_clients
-from support.free_ports import free_port
+from support.free_ports import free_address
 from support.running_service import MovableClock, RunningService, initialise
+from support.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
 READY_SECONDS = 180.0
@@ -99,35 +99,6 @@ class ServeProcess:
     def _forget_connections(self) -> None:
         self.service.client.close()
         self.service.client = http_clients.Client(timeout=60)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    """Wait until a condition is true. Fail only after a time that is long enough for any busy machine.
-
-    A pause takes twice as long as the question before it, up to a second, because many questions slow down
-    what they ask about.
-    """
-    ends = time.monotonic() + seconds
-    while True:
-        asked = time.monotonic()
-        if condition():
-            return
-        now = time.monotonic()
-        assert now < ends, f"{_named(condition)}: not so within {seconds:g} s"
-        time.sleep(min(max(0.05, 2 * (now - asked)), 1.0))
-
-
-def _named(condition: Callable[[], bool]) -> str:
-    """Return the file and line of a condition, for the message of a failure."""
-    code = getattr(getattr(condition, "__func__", condition), "__code__", None)
-    return (
-        f"{condition}" if code is None else f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-    )
-
-
-def free_address(host: str = "127.0.0.1") -> tuple[str, int]:
-    """Return a loopback address with a port that is free for TCP and UDP."""
-    return host, free_port(host)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
 from support.running_service import Registrant, RunningService, registry_address, running_service
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
+from support.waiting import wait_until
 
 BUILT_IN = "built_in"
 ZONE = "example.test"

@@ -20,8 +20,9 @@ from sublet.operations.operation import BASE_PATH
 from sublet.registry.copy_store import list_copied, list_other, list_sequences
 from sublet.registry.privileges import ROLES, grant_statements
 from sublet.service.roles import run_api_process, run_dns, run_worker
+from support.free_ports import free_address
 from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService
-from support.serve_process import free_address, wait_until
+from support.waiting import wait_until
 
 _NUMBERS = itertools.count(1)
 

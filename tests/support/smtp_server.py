@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from support.serve_process import free_address
+from support.free_ports import free_address
 
 USERNAME, PASSWORD = "sublet", "correct horse"
 

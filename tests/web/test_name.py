@@ -15,8 +15,8 @@ from sublet.subdomains.child_state_store import find_automatic_ds, save_state
 from support import databases
 from support.console_client import ConsoleClient, console
 from support.running_service import Registrant, RunningService, registry_address, running_service
-from support.serve_process import wait_until
 from support.statements import recorded_statements
+from support.waiting import wait_until
 
 FQDN = "own.example.test"
 PATH = f"/names/{FQDN}"

@@ -8,7 +8,7 @@ from sublet.mail.store import list_mails
 from support.console_client import console, newest_mail
 from support.console_pages import ADA, DOMAIN, fill
 from support.running_service import RunningService
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 BEN = "ben@example.org"
 REQUEST = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) \S*/\S*")

@@ -10,8 +10,8 @@ from support.browsers import signed_in
 from support.chromium import chromium, outside, tab
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
 from support.service_on_primary import ServiceOn, service_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"

@@ -13,8 +13,8 @@ from support.browsers import signed_in
 from support.chromium import AUTHENTICATOR, PLAIN, VARIANTS, Tab, chromium, outside, tab
 from support.repetitions import share
 from support.running_service import Registrant, RunningService, registry_address, running_service
-from support.serve_process import wait_until
 from support.smtp_server import Mailbox, smtp_server, text_of
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 DOMAIN = "example.test"

@@ -27,10 +27,11 @@ from sublet.subdomains.sweep.brake import stop_sweep
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.reply import reply
+from support.free_ports import free_address
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
-from support.serve_process import free_address, wait_until
 from support.smtp_server import PASSWORD, USERNAME, Mailbox, make_certificate, smtp_server, text_of
+from support.waiting import wait_until
 
 SENDER = "Namen <names@example.net>"
 

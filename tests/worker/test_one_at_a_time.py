@@ -28,7 +28,7 @@ from sublet.subdomains.sweep.runner import SweepRunner
 from support.leases import find, run_out
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, open_registry
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 NO_DATABASE = "sqlite:////nowhere/at-all.db"
 """The address of a primary that no check reaches."""

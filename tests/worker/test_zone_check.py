@@ -22,7 +22,7 @@ from sublet.subdomains.end_platform_domain import remove_platform_domain
 from sublet.subdomains.store import list_unreleased_names
 from support.name_servers import fresh_key, primary
 from support.operator_registry import OPERATOR, Registry, empty_registry
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 LOWEST = 19
 ZONE = "example.test"

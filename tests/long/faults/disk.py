@@ -19,8 +19,9 @@ from long.scenario import FAULTS, POSTGRESQL, SQLITE, Outcome, Scenario, Trial
 from support.crash_checks import zone_is_right
 from support.postgresql import fresh_database, hand_over, run_postgresql
 from support.processes import children_of
-from support.serve_process import ServeProcess, wait_until
+from support.serve_process import ServeProcess
 from support.service_on_primary import ZONE
+from support.waiting import wait_until
 
 NAMES_BEFORE = 10
 REFUSED_IN_A_ROW = 10

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from long.scenario import NotPossibleError
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from support.leases import run_out
 from support.name_servers import KINDS
 from support.postgresql import find_postgresql
 from support.running_service import Registrant, RunningService
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on
+from support.waiting import wait_until
 
 BEFORE, SINCE = "ns1.provider.example.", "ns2.provider.example."
 CHECKED_SECONDS = PAUSE_MAX_SECONDS + 60

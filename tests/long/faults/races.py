@@ -32,7 +32,8 @@ from support import http_clients
 from support.crash_checks import zone_is_right
 from support.repetitions import share
 from support.running_service import Registrant, RunningService, running_service
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
+from support.waiting import wait_until
 
 ROUNDS = share(1, whole=3)
 """How many rounds of each race the tests run; more rounds find rarer faults."""

@@ -15,7 +15,8 @@ from statistics import median
 
 from long.scenario import FAULTS, POSTGRESQL, SOAK, SQLITE, Outcome, Scenario, Trial, registry_on
 from support.crash_checks import zone_is_right
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
+from support.waiting import wait_until
 from support.write_load import Load
 
 READY_SECONDS_MAX = 3.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 SYNCS = ("fsync", "fdatasync")
 WRITES = ("pwrite64", "pwritev", "write", "writev", "sendto", "sendmsg")

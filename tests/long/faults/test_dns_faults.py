@@ -8,7 +8,7 @@ from sublet.primaries.store import count_waiting
 from support.crash_checks import HOST, NAME
 from support.publisher_outage import service_with_outage
 from support.running_service import Registrant, RunningService, registry_address
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

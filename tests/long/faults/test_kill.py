@@ -15,8 +15,9 @@ from support import http_clients
 from support.crash_checks import HOST, NAME, WITH_GLUE, standing, zone_is_right
 from support.repetitions import share
 from support.running_service import DS, Registrant, RunningService, registry_address
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
 from support.service_on_primary import serve_process_on
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

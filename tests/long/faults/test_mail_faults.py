@@ -11,8 +11,9 @@ import pytest
 from sublet.mail import store
 from sublet.mail.model import Mail
 from support.running_service import RunningService, registry_address
-from support.serve_process import ServeProcess, serve_process, wait_until
+from support.serve_process import ServeProcess, serve_process
 from support.smtp_server import Mailbox, smtp_server, text_of
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

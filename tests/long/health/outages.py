@@ -34,7 +34,7 @@ from support.dns_world import (
 )
 from support.faulty_name_server import FaultyNameServer
 from support.running_service import MovableClock, RunningService, running_service
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 DOMAIN = "reg.test"
 TLD, HOSTS = "192.5.6.30", "8.8.1.1"

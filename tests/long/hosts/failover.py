@@ -19,7 +19,7 @@ from long.scenario import POSTGRESQL, SOAK, Outcome, Scenario, Trial
 from sublet.credits.store import ledger_accounts
 from sublet.db import Tx
 from support import http_clients
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 PAUSE_SECONDS = 0.3
 """How long a client waits between two requests."""

@@ -22,10 +22,11 @@ from long.hosts.patroni_cluster import PatroniCluster
 from long.hosts.standby import PostgresqlPair, postgresql_pair
 from sublet.config import Settings
 from support import http_clients
+from support.free_ports import free_address
 from support.name_servers import NameServerProcess, primary
 from support.running_service import MovableClock, RunningService
-from support.serve_process import free_address, wait_until
 from support.service_on_primary import ZONE, ServiceOn, primary_settings, settings_file
+from support.waiting import wait_until
 
 RESTART_SECONDS = 0.5
 """How long after its exit a process is restarted: `RestartSec` of a systemd unit."""

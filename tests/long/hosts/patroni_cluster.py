@@ -23,7 +23,7 @@ from support.deploy_files import DEPLOY
 from support.free_ports import free_port
 from support.postgresql import find_postgresql, hand_over
 from support.processes import children_of, is_running
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 READY_SECONDS = 180.0
 """How long a copy of the data may take on a busy machine."""

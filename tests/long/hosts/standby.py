@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support.free_ports import free_port
 from support.postgresql import PostgresqlServer
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 STANDBY_NAME = "standby"
 """The name of the standby that the primary waits for."""

@@ -11,7 +11,7 @@ import pytest
 
 from long.hosts.standby import PostgresqlPair, postgresql_pair
 from support.postgresql import PostgresqlServer
-from support.serve_process import wait_until
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.whole
 

@@ -21,7 +21,7 @@ from long.scenario import POSTGRESQL, SOAK, Outcome, Scenario, Trial
 from sublet.primaries.store import count_waiting
 from support import http_clients
 from support.processes import children_of
-from support.serve_process import wait_until
+from support.waiting import wait_until
 from support.write_load import Records, records_of
 
 SETTLED_SECONDS = 90.0

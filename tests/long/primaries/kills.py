@@ -17,8 +17,9 @@ from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from sublet.primaries.store import count_waiting
 from support.crash_checks import WITH_GLUE, Change
 from support.name_servers import KINDS
-from support.serve_process import ServeProcess, wait_until
+from support.serve_process import ServeProcess
 from support.service_on_primary import ZONE, ServiceOn, serve_process_on, service_on
+from support.waiting import wait_until
 from support.write_load import Load
 
 SETTLED_SECONDS = 60.0

@@ -7,8 +7,8 @@ from pathlib import Path
 from long.scenario import SOAK, SQLITE, Outcome, Scenario, Trial
 from support.name_servers import KINDS
 from support.running_service import Registrant
-from support.serve_process import wait_until
 from support.service_on_primary import ZONE, ServiceOn, service_on
+from support.waiting import wait_until
 
 NAMES = 1000
 AWAY_SECONDS = 180.0
