@@ -124,9 +124,9 @@ def test_invalid_options_are_refused(database: str, words: tuple[str, ...], sent
 
 def test_a_key_name_is_one_label() -> None:
     assert key_name("zone.example") == "sublet-zone-example"
-    long = [f"{'a' * 60}.{end}.example" for end in "bc"]
-    assert len({key_name(each) for each in long}) == 2
-    assert all(len(f"{key_name(each)}-transfer") <= 63 for each in long)
+    zones = [*(f"{'a' * 60}.{end}.example" for end in "bc"), "a.b-c", "a-b.c", "a.b.c"]
+    assert len({key_name(each) for each in zones}) == len(zones)
+    assert all(len(f"{key_name(each)}-transfer") <= 63 for each in zones)
 
 
 @pytest.mark.sqlite_only

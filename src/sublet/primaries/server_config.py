@@ -374,9 +374,10 @@ def _with_install_steps(packages: str, files: tuple[ConfigFile, ...], *steps: St
 def key_name(zone: str) -> str:
     """Return the name of our key for a zone: one label of at most 54 octets.
 
-    A label has at most 63 octets, and the name of the secondaries' key has the suffix `-transfer`.
+    A label has at most 63 octets, and the name of the secondaries' key has the suffix `-transfer`. Zones such
+    as `a.b-c` and `a-b.c` must not share a key, so the name of a zone with a hyphen ends with a hash.
     """
     name = f"sublet-{zone.replace('.', '-')}"
-    if len(name) <= 54:
+    if len(name) <= 54 and "-" not in zone:
         return name
     return f"{name[:45]}-{sha256(zone.encode()).hexdigest()[:8]}"
