@@ -125,7 +125,7 @@ Misbehave = Callable[[dns.message.Message], Sequence[dns.message.Message | bytes
 
 
 def ask_misbehaving(
-    misbehave: Misbehave, timeout_seconds: float = 5, names: Sequence[str] = ("foo.zone.example",)
+    misbehave: Misbehave, timeout_seconds: float = 60, names: Sequence[str] = ("foo.zone.example",)
 ) -> Mapping[str, tuple[Record, ...]]:
     """Read back a name from a server that treats each query as the test says."""
 

@@ -389,7 +389,7 @@ def resolver(
 
 
 def resolve(
-    resolver_address: tuple[str, int], name: str, rdtype: str, timeout: float = 10
+    resolver_address: tuple[str, int], name: str, rdtype: str, timeout: float = 60
 ) -> dns.message.Message:
     """Send a query with the AD flag to a resolver."""
     query = dns.message.make_query(name, rdtype, want_dnssec=True)
