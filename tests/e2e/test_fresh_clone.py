@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ import sublet
 from support.free_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-LINE_SECONDS = 60
+LINE_SECONDS = 180
 pytestmark = pytest.mark.slow
 
 
@@ -121,9 +122,8 @@ def test_the_installed_package_serves(clone: Clone, tmp_path: Path) -> None:
         assert serving.wait(60) == 0
 
 
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The running demo, and everything that it prints up to the line that says how to stop it."""
+def demo_arguments(tmp_path: Path) -> dict[str, Any]:
+    """Return what `subprocess` needs to run the demo."""
     settings = {
         "SUBLET_HTTP_LISTEN": f"127.0.0.1:{free_port()}",
         "SUBLET_DNS_LISTEN": f"127.0.0.1:{free_port()}",
@@ -131,9 +131,13 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
         "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/demo.db",
     }
     command = [sys.executable, str(ROOT / "demo" / "run.py")]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment(**settings), stdout=subprocess.PIPE, text=True
-    ) as process:
+    return {"args": command, "cwd": ROOT, "env": environment(**settings), "text": True}
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The running demo, and everything that it prints up to the line that says how to stop it."""
+    with subprocess.Popen(**demo_arguments(tmp_path), stdout=subprocess.PIPE) as process:
         try:
             printed = ""
             assert process.stdout is not None
@@ -143,7 +147,17 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
                     break
             yield process, printed
         finally:
-            process.kill() if process.poll() is None else None
+            process.terminate()
+
+
+def test_a_demo_that_fails_leaves_no_service_behind(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        # It waits until no process has stderr.
+        ended = subprocess.run(
+            **demo_arguments(tmp_path), stdout=full, stderr=subprocess.PIPE, check=False, timeout=LINE_SECONDS
+        )
+    assert ended.returncode != 0
+    assert "No space left on device" in ended.stderr
 
 
 def lines_to_paste(printed: str) -> list[str]:
