@@ -125,6 +125,11 @@ def test_valid_heads_are_accepted(target: Target, octets: bytes) -> None:
     assert ask(target, octets)[0] == 200
 
 
+def test_trailers_are_no_headers(target: Target) -> None:
+    head = b"POST /api/v1/subdomains HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert ask(target, head + b"0\r\nHost: b\r\n\r\n")[0] == 422
+
+
 @pytest.mark.parametrize("start", [b"/api/v1/subdomains/", b"/api/v1/subdomains?q="])
 def test_a_long_uri_is_refused(target: Target, start: bytes) -> None:
     for length, expected in ((URI_MAX_BYTES, {400, 404}), (URI_MAX_BYTES + 1, {414})):

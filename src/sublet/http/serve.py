@@ -31,11 +31,18 @@ CONNECTIONS_MAX = 1000
 
 class _Connection(HttpToolsProtocol):
     """A connection that answers what isn't HTTP in the envelope, because all responses are JSON (part 1 of
-    the contract, rule 2).
+    the contract, rule 2), and that ignores trailers.
 
-    uvicorn has no setting for this answer. `tests/http/test_heads.py` fails if another version of it calls
-    another method.
+    uvicorn has no settings for this. `tests/http/test_heads.py` fails if another version of it calls other
+    methods.
     """
+
+    def on_headers_complete(self) -> None:
+        """Begin the request. What follows its body goes to another list, because a client could otherwise
+        add headers that the proxy sets, such as `X-Forwarded-For` (RFC 9110, section 6.5.1).
+        """
+        super().on_headers_complete()
+        self.headers = []
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's sentence for all malformed requests
         """Refuse the request, and close the connection."""
