@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from contextlib import redirect_stderr
 from io import StringIO
 from typing import Any
@@ -53,6 +54,18 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
         "AT [info     ] request                        duration_ms=12.3 endpoint=unknown error=not_found "
         f"method=GET path={VALUES['path']!r} request_id={'a' * 32} status=404\n"
     )
+
+
+@pytest.mark.usefixtures("logs_as_before")
+def test_a_terminal_gets_no_escape_sequence_of_a_client(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    configure_logs(Settings())
+    choose_request_log(Settings())(LoggedRequest(**VALUES | {"path": "/\x1b]0;a\x07"}, request_id="a"))
+    written = capsys.readouterr().err
+    assert r"/\x1b]0;a\x07" in written
+    assert "\x1b]" not in written
 
 
 @given(path=st.text(st.characters(exclude_categories=())))

@@ -42,8 +42,10 @@ def _renderers(log_format: str) -> list[Processor]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     if sys.stderr.isatty():
-        # Other formatters of exceptions print local variables, which may be tokens.
-        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        # `repr` escapes control characters, which a client can send. Other formatters of exceptions print
+        # local variables, which may be tokens.
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(repr_native_str=True, exception_formatter=plain)]
     return [structlog.processors.format_exc_info, render_text]
 
 
