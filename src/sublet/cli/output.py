@@ -1,6 +1,7 @@
 """The output of commands: one JSON value, or lines and a table for people."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ Column = str | tuple[str, str | Callable[[Any], object]]
 """A member's name, from which the heading is made; or a pair: the heading, and the member's name or a
 function of the row's value.
 """
+_CONTROLS = re.compile(r"[\x7f-\x9f]")
+"""The control characters that JSON allows in texts."""
 
 
 class Table(Struct, frozen=True):
@@ -67,8 +70,12 @@ def as_instant(at: datetime) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON: structs as objects, tuples as lists, and instants as RFC 3339 texts."""
-    return json.dumps(value, ensure_ascii=False, default=_encode)
+    """Return a value as JSON: structs as objects, tuples as lists, and instants as RFC 3339 texts.
+
+    All control characters are escaped, also those that JSON allows, because terminals obey them.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=_encode)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _encode(value: Any) -> Any:
