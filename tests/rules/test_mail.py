@@ -136,6 +136,16 @@ def test_a_user_s_text_can_t_add_a_header(evil: str) -> None:
         compose(replace(MAIL, recipient=evil + "@example.org"), "", "names@example.net")
 
 
+def test_an_encoded_word_of_a_user_is_not_decoded() -> None:
+    word = "=?utf-8?q?a=0d=0abcc=3a_eve?="
+    sent = compose(replace(MAIL, subject=f"Re: {word}"), word, "names@example.net").as_bytes()
+    read = message_from_bytes(sent, policy=default)
+    assert "Bcc" not in read
+    assert read["Subject"] == "Re: = ?utf-8?q?a=0d=0abcc=3a_eve?="
+    with pytest.raises(InvalidAddress):
+        compose(replace(MAIL, recipient=f"{word}@example.org"), "", "names@example.net")
+
+
 def test_a_mail_is_sent_to_the_canonical_address() -> None:
     message = compose(replace(MAIL, recipient="Ada@bücher.example."), "", "names@example.net")
     assert message["To"] == "ada@xn--bcher-kva.example"

@@ -97,6 +97,7 @@ REFUSED: list[tuple[Callable[[str], object], str, str]] = [
     (spelling.parse_mail_address, "bob", "not a mail address"),
     (spelling.parse_mail_address, "a@b@example.org", "not a mail address"),
     (spelling.parse_mail_address, '"b c"@example.org', "before the @"),
+    (spelling.parse_mail_address, "=?utf-8?q?b?=@example.org", "before the @"),
     (spelling.parse_mail_address, "b" * 65 + "@example.org", "64 before the @"),
     (spelling.parse_mail_address, "bob@localhost", "no full domain after the @"),
     (spelling.parse_mail_address, "bob@", "no full domain after the @"),

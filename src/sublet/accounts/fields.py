@@ -30,11 +30,12 @@ def canonical_address(text: str) -> str:
     removed. Dots and tags (`+shop`) before the `@` are kept, because they distinguish mailboxes at some
     providers.
 
-    Not checked: that the address receives mail. Quoted local parts are refused.
+    Not checked: that the address receives mail. Quoted local parts are refused, and those with `=?`, which
+    programs decode in the header of a mail (RFC 2047).
 
     Raises:
-        InvalidAddress: no `@`, or several; an unprintable character, a space or one of `"(),:;<>[\]` before
-            the `@`; a domain that is not a host name; more than 254 characters, or 64 before the `@`.
+        InvalidAddress: no `@`, or several; an unprintable character, a space, `=?` or one of `"(),:;<>[\]`
+            before the `@`; a domain that is not a host name; more than 254 characters, or 64 before the `@`.
     """
     local, at, domain = text.strip().rpartition("@")
     if not at or not local or "@" in local:
@@ -44,7 +45,8 @@ def canonical_address(text: str) -> str:
     if len(local) > EMAIL_LENGTH_MAX:  # checked before the normalization, whose work grows with the length
         raise InvalidAddress(_TOO_LONG)
     local = unicodedata.normalize("NFC", local.lower())
-    if not local.isprintable() or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
+    is_allowed = local.isprintable() and "=?" not in local
+    if not is_allowed or any(char.isspace() or char in '"(),:;<>[\\]' for char in local):
         raise InvalidAddress(
             f"`{shown(text)}` has a character before the @ that is not allowed in an e-mail address. "
             "Remove it."

@@ -198,17 +198,16 @@ def compose(mail: Mail, sender_name: str, sender: str) -> EmailMessage:
     """Return the message of a mail, with text and HTML. `sender_name` may be empty.
 
     Date, Message-ID and all other parts depend on the mail only, so that a mail server can recognise a second
-    copy. Line breaks and control characters in header values become spaces, so that a user's text can't add a
-    header.
+    copy. A user's text can't add a header (`_header_text`).
 
     Raises:
         InvalidAddress: the recipient is not an address.
     """
     message = EmailMessage(policy=_POLICY)
-    message["From"] = Address(display_name=one_line(sender_name), addr_spec=sender)
+    message["From"] = Address(display_name=_header_text(sender_name), addr_spec=sender)
     local, _, domain = canonical_address(mail.recipient).rpartition("@")
     message["To"] = Address(username=local, domain=domain)  # `addr_spec` refuses non-ASCII addresses
-    message["Subject"] = one_line(mail.subject)[:SUBJECT_CHARACTERS_MAX]
+    message["Subject"] = _header_text(mail.subject)[:SUBJECT_CHARACTERS_MAX]
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = message_id(mail, sender.rpartition("@")[2])
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834, section 5: prevents automatic responses
@@ -230,6 +229,13 @@ def message_id(mail: Mail, domain: str) -> str:
 def _digest(mail: Mail) -> str:
     identity = f"{mail.id} {mail.reference} {mail.created_at.isoformat()}"
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def _header_text(text: str) -> str:
+    """Return a text as the value of a header: one line without encoded words (RFC 2047), because the email
+    package would decode them, also line breaks in them.
+    """
+    return one_line(text).replace("=?", "= ?")
 
 
 def one_line(text: str) -> str:

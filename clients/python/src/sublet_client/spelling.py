@@ -45,7 +45,7 @@ _WILDCARD = "*."
 
 _NAMED_MAX = 8
 _NO_NAME_CHARACTER = re.compile(r"[^-.0-9A-Za-z\x80-\ud7ff\ue000-\U0010ffff]")
-_NO_LOCAL_PART_CHARACTER = re.compile(r'[\s"(),:;<>\[\\\]]')
+_NO_LOCAL_PART_CHARACTER = re.compile(r'[\s"(),:;<>\[\\\]]|=\?')
 _IPV4 = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]{2,45}")
 _INTEGER = re.compile(r"-?0|[1-9][0-9]{0,12}")
