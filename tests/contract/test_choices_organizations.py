@@ -158,6 +158,21 @@ def test_a_token_of_an_organization_creates_tokens_for_this_organization_only(
     }
 
 
+def test_a_token_for_some_names_of_its_user_gets_no_token_of_an_organization(
+    service: RunningService,
+) -> None:
+    ada = new_user(service)
+    coop = create(service, ada)
+    service.token_for(ada, coop["id"], names=["*.example.test"])
+    own_id = ada.organization["id"]
+    limited = service.token_for(ada, own_id, names=["*.example.test"])
+    body = {"name": "child", "scopes": ["account:read"], "organization_id": coop["id"]}
+    answer = service.call(limited, "POST", "/tokens", body)
+    assert answer.json()["errors"][0]["code"] == "exceeds_token"
+    listed = service.call(limited, "GET", "/tokens").json()["tokens"]
+    assert {each["organization_id"] for each in listed} == {own_id}
+
+
 def test_an_idempotency_key_is_not_replayed_for_another_holder(service: RunningService) -> None:
     ada = new_user(service)
     shared = service.token_for(ada, create(service, ada)["id"])

@@ -106,12 +106,20 @@ def find_own_token(tx: Tx, acting: ActingCredential, identifier: str) -> Token:
 
 
 def _may_act_on(acting: ActingCredential, token: Token) -> bool:
-    if acting.organization_id not in (None, token.organization_id):
+    if acting.organization_id != token.organization_id and not _may_act_for_others(acting):
         return False
     # A rotation reveals a secret. With the secret of a token of another budget, the acting token could exceed
     # its own budget.
     same_budget = acting.budget_id is None or acting.budget_id == budget_of(token)
     return same_budget and not acting.restrictions.exceeded_by(token.restrictions)
+
+
+def _may_act_for_others(acting: ActingCredential) -> bool:
+    """True if the credential may create and see tokens of the user for all organizations.
+
+    A token that is restricted to some names may not, because organizations hold other names.
+    """
+    return acting.organization_id is None and acting.restrictions.allows_all_names
 
 
 def budget_of(token: Token) -> int:
@@ -150,8 +158,8 @@ def create_token(
     secret.
 
     The new token acts for the organization with this id, by default for the organization of the acting token.
-    The id of the user's own organization means the user. A token of an organization can create tokens only
-    for this organization.
+    The id of the user's own organization means the user. A token of an organization, or for some names, can
+    create tokens only for the organization that it acts for itself.
 
     `wanted` maps fields of `Restrictions` to their values; None lifts a restriction. A missing value is
     copied from the acting token, except that `scopes` are required, and `expires_at` is at most 30 days from
@@ -210,10 +218,10 @@ def life_errors(restrictions: Restrictions, now: datetime) -> list[FieldError]:
 def _organization_errors(tx: Tx, acting: ActingCredential, organization_id: int | None) -> list[FieldError]:
     if organization_id == acting.organization_id:
         return []
-    if acting.organization_id is not None:
+    if not _may_act_for_others(acting):
         sentence = (
-            "This request acts for another organization. Use a token of your own, or a session without "
-            "Sublet-Organization."
+            "This request acts for another organization, or its token is for some names only. Use a token of "
+            "your own for all names, or a session without Sublet-Organization."
         )
         return [FieldError("organization_id", "exceeds_token", sentence)]
     if organization_id is None or store.find_role(tx, acting.user_id, organization_id) is None:
