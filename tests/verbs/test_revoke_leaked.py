@@ -74,6 +74,17 @@ def test_the_tokens_of_a_leaked_token_that_is_revoked_already_are_revoked_too(re
     assert [each[0] for each in told(registry)] == ["ann@example.org"]
 
 
+def test_the_tokens_that_a_leaked_token_has_rotated_are_revoked_too(registry: Registry) -> None:
+    laptop, other, kept = (
+        registry.write(issue_token, OPERATOR, "ann@example.org", name) for name in ("laptop", "other", "kept")
+    )
+    for each in (other, laptop):
+        registry.write(rotate_token, acting(laptop.token), str(each.token.id))
+    registry.write(rotate_token, acting(kept.token), str(kept.token.id))
+    found = report(registry, laptop.secret.reveal()).revoked
+    assert {each.token.id: each.leaked for each in found} == {laptop.token.id: True, other.token.id: False}
+
+
 def test_a_former_secret_counts_while_it_is_valid(registry: Registry) -> None:
     for hours, revoked in ((2, 0), (0, 1)):
         issued = registry.write(issue_token, OPERATOR, "ann@example.org", "rotated")

@@ -133,7 +133,7 @@ def leaked(
     session: Session,
     file: Annotated[str, Argument(metavar="FILE", help="A report, such as text or JSON; - for stdin.")],
 ) -> Answer:
-    """Revoke the tokens in a report of leaked secrets, and all tokens that were created with them.
+    """Revoke the tokens in a report of leaked secrets, and all that were created or rotated with them.
 
     Their users get a mail.
     """

@@ -7,16 +7,19 @@ from msgspec import Struct
 from sublet.accounts import store
 from sublet.accounts.model import Token, User
 from sublet.accounts.tokens.issue import digest, find_secrets, revoke
-from sublet.audit import Actor
+from sublet.audit import Actor, EventFilter, search_events
 from sublet.db import Tx
 from sublet.mail.letter import quoted, render
 from sublet.mail.outbox import enqueue
+
+ROTATIONS_MAX = 10_000
+"""The maximum number of a token's rotations that are read, the newest first."""
 
 
 class RevokedToken(Struct, frozen=True):
     """A token that was revoked, and its user.
 
-    `leaked` is true if its own secret leaked, false if the secret of its creator did.
+    `leaked` is true if its own secret leaked, false if that of the token did that created or rotated it.
     """
 
     token: Token
@@ -32,8 +35,8 @@ class LeakReport(Struct, frozen=True):
 
 
 def revoke_leaked(tx: Tx, actor: Actor, text: str) -> LeakReport:
-    """Revoke the tokens whose secrets are in a text of any form, and all tokens that were created with them,
-    also if the user has revoked the leaked token already.
+    """Revoke the tokens whose secrets are in a text of any form, and all tokens that were created or rotated
+    with them, also if the user has revoked the leaked token already.
 
     The user gets one mail for each leaked token. Repeating a report changes nothing. Secrets that were never
     issued or were replaced by a rotation count as found.
@@ -68,12 +71,21 @@ def _find_leaked(tx: Tx, secrets: Collection[str]) -> dict[int, Token]:
 
 
 def _list_valid_descendants(tx: Tx, token: Token) -> list[Token]:
-    """Return the unrevoked tokens that were created with this token, or with a token that it created, and so
-    on.
+    """Return the other unrevoked tokens whose secrets this token has made, by creating or rotating them, or
+    one of these tokens, and so on.
     """
-    found: dict[int, Token] = {}
+    found: dict[int, Token] = {token.id: token}
     newest = [token]
     while newest:
-        newest = store.list_created_by(tx, [each.id for each in newest])
+        reached = store.list_created_by(tx, [each.id for each in newest])
+        reached += [other for each in newest for other in _list_rotated_by(tx, each)]
+        newest = [each for each in reached if each.id not in found]
         found |= {each.id: each for each in newest}
-    return [each for each in found.values() if each.revoked_at is None]
+    return [each for each in found.values() if each.revoked_at is None and each.id != token.id]
+
+
+def _list_rotated_by(tx: Tx, token: Token) -> list[Token]:
+    wanted = EventFilter(action="token.rotate", token_id=token.id, user_id=token.user_id)
+    ids = {each.object_id for each in search_events(tx, wanted, ROTATIONS_MAX)}
+    rotated = (store.find_token(tx, each) for each in sorted(ids))
+    return [each for each in rotated if each is not None]
