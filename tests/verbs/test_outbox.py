@@ -73,6 +73,17 @@ def test_the_longest_due_mail_is_first_and_failures_back_off(registry: Registry)
     assert order == [first, second, third]  # The first mail was due before the second mail's claim expired.
 
 
+def test_a_mail_with_a_code_is_before_those_that_are_due_longer(registry: Registry) -> None:
+    put(registry, "a")
+    registry.advance(hours=1)
+    ends_at = registry.now + timedelta(minutes=15)
+    message = Message("S", "T")
+    registry.write(
+        lambda tx: enqueue_to(tx, "eve@example.org", message, reference="code:1", expires_at=ends_at)
+    )
+    assert [claimed(registry).reference for _ in range(2)] == ["code:1", "a"]
+
+
 def test_failures_are_retried_without_end_with_longer_pauses(registry: Registry) -> None:
     mail_id = put(registry)
     for number in (0, 1):

@@ -125,11 +125,13 @@ def is_any_due(tx: Tx) -> bool:
 
 
 def lock_due(tx: Tx) -> Mail | None:
-    """Lock and return the mail that has been due longest, or None.
+    """Lock and return the mail that has been due longest, or None. Mails with a code come first, because
+    codes expire.
 
     Skips mails that other workers have locked.
     """
-    query = select(*_MAIL_COLUMNS).where(_is_due(tx)).order_by(mails.c.next_attempt_at, mails.c.id).limit(1)
+    order = (mails.c.expires_at.is_(None), mails.c.next_attempt_at, mails.c.id)
+    query = select(*_MAIL_COLUMNS).where(_is_due(tx)).order_by(*order).limit(1)
     return _mail_from_row(
         tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none()
     )
