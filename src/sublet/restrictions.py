@@ -247,4 +247,6 @@ def _parse_record_name(text: str) -> str:
 
 
 def _parse_network(text: str) -> str:
+    if "%" in text:
+        raise ValueError("a zone id, which can be any text")
     return str(ip_network(text.strip()))

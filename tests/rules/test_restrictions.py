@@ -150,6 +150,7 @@ def test_values_are_stored_in_one_form() -> None:
         ("domains", ("*.x.test",), ("domains[0]", "value_invalid")),
         ("networks", ("192.0.2.1/24",), ("networks[0]", "value_invalid")),
         ("networks", ("x",), ("networks[0]", "value_invalid")),
+        ("networks", ("fe80::1%a\n/128",), ("networks[0]", "value_invalid")),
         ("networks", ("",), ("networks[0]", "value_invalid")),
         ("daily_credits", -1, ("daily_credits", "value_invalid")),
         ("daily_credits", 10**13, ("daily_credits", "value_invalid")),

@@ -94,6 +94,7 @@ REFUSED: list[tuple[Callable[[str], object], str, str]] = [
     (spelling.parse_address, "१.2.3.4", "not an IP address"),
     (spelling.parse_network, "192.0.2.7/24", "not a network"),
     (spelling.parse_network, "anywhere", "not a network"),
+    (spelling.parse_network, "fe80::1%a\n/128", "not a network"),
     (spelling.parse_mail_address, "bob", "not a mail address"),
     (spelling.parse_mail_address, "a@b@example.org", "not a mail address"),
     (spelling.parse_mail_address, '"b c"@example.org', "before the @"),

@@ -170,15 +170,18 @@ def parse_network(text: str) -> str:
     An address alone is a network of one address; surrounding spaces are removed.
 
     Raises:
-        ValueError: it is no network, or has bits set after the prefix.
+        ValueError: it is no network, has bits set after the prefix, or a zone id, which can be any text.
     """
     try:
-        return str(ipaddress.ip_network(text.strip()))
+        network = None if "%" in text else str(ipaddress.ip_network(text.strip()))
     except ValueError:
+        network = None
+    if network is None:
         raise ValueError(
             f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without "
             "bits after the prefix."
-        ) from None
+        )
+    return network
 
 
 def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
