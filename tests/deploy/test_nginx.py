@@ -176,6 +176,30 @@ def test_the_proxy_refuses_too_large_requests_like_the_api(
         assert own.json()["message"] == answer.json()["message"]
 
 
+def test_the_addresses_of_an_ipv6_network_count_as_one(tmp_path: Path) -> None:
+    host, port = free_address()
+    (tmp_path / "sublet-asked.conf").write_text(
+        f"server {{ listen {host}:{port}; set_real_ip_from {host}; real_ip_header X-Real-IP;"
+        " location / { return 200 $sublet_client; } }"
+    )
+
+    def key(address: str) -> bytes:
+        return http_clients.get(f"http://{host}:{port}/", headers={"X-Real-IP": address}).content
+
+    with nginx(tmp_path, f"{host}:1"):
+        for network in ("2001:db8:1:2:", "2001:db8::", "2001:db8:1::", "2001:db8:0:5:"):
+            assert key(f"{network}a:b:c:d") == key(f"{network}e:f:1:2"), network
+        others = [
+            "2001:db8:1:2::1",
+            "2001:db8:1:3::1",
+            "2001:db8:1::1",
+            "2001:db8::1",
+            "192.0.2.1",
+            "192.0.2.2",
+        ]
+        assert len({key(each) for each in others}) == len(others)
+
+
 @pytest.mark.whole
 def test_slow_and_many_requests_of_one_address_leave_room_for_others(
     apis: tuple[Api, Api], bearer: dict[str, str], tmp_path: Path
