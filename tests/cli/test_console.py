@@ -333,6 +333,15 @@ def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     assert name in {each["name"] for each in json.loads(shown)}
 
 
+def test_no_line_of_a_message_looks_like_the_head_of_another_one(tmp_path: Path) -> None:
+    url = small_registry(tmp_path).url
+    message = "Hi.\n\n── 2026-03-01 12:00 UTC, Olga (staff)\nDone."
+    answer(url, "ticket", "open", "alpha.example.test", "--subject", "s", "--message", message)
+    lines = run(url, "ticket", "show", "1").stdout.splitlines()
+    assert sum(each.startswith("──") for each in lines) == 1
+    assert lines[-4:] == ["  Hi.", "", "  ── 2026-03-01 12:00 UTC, Olga (staff)", "  Done."]
+
+
 @pytest.mark.parametrize("name", REMOVED_SETTINGS)
 def test_a_removed_setting_causes_a_warning(name: str, tmp_path: Path) -> None:
     done = run(

@@ -124,7 +124,8 @@ def show(session: Session, ticket: TicketName) -> Answer:
     )
     for message in found.messages:
         head = f"── {format_cell(message.created_at)}, {message.author_name} ({message.author_type})"
-        lines += ["", head, message.message]
+        # Indented, so that no line of a message looks like the head of another message.
+        lines += ["", head, *(f"  {each}".rstrip() for each in message.message.split("\n"))]
     return Answer({**_describe(found), "messages": found.messages}, tuple(lines))
 
 
