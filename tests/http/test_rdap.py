@@ -50,7 +50,7 @@ def test_an_active_name(world: RdapWorld) -> None:
             "objectClassName": "nameserver",
             "handle": "ns1.active.example.test",
             "ldhName": "ns1.active.example.test",
-            "ipAddresses": {"v4": ["8.8.4.4"], "v6": ["2001:4860:4860::8844"]},
+            "ipAddresses": {"v4": ["8.8.4.4", "8.8.8.8"], "v6": ["2001:4860:4860::8844"]},
             "links": [{"value": own, "rel": "self", "href": own, "type": "application/rdap+json"}],
         },
         {
@@ -145,7 +145,7 @@ def test_a_nameserver_with_glue(world: RdapWorld) -> None:
     answer = world.get("nameserver/NS1.active.example.test.")
     assert answer.status_code == 200
     check_answer("nameserver", answer.json())
-    assert answer.json()["ipAddresses"] == {"v4": ["8.8.4.4"], "v6": ["2001:4860:4860::8844"]}
+    assert answer.json()["ipAddresses"] == {"v4": ["8.8.4.4", "8.8.8.8"], "v6": ["2001:4860:4860::8844"]}
     hidden = world.get("nameserver/ns1.glue.hidden.test").json()
     assert hidden["ipAddresses"] == {"v4": ["8.8.8.8"]}
     unknown = world.get("nameserver/ns1.free.example.test")

@@ -21,7 +21,7 @@ from support.running_service import registry_address, running_service
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(sys.prefix) / "npm"
 SERVER = "https://names.example.net/rdap/"
-GLUE = {"ns1.active.example.test": ["8.8.4.4", "2001:4860:4860::8844"], "ns2.provider.example": []}
+GLUE = {"ns1.active.example.test": ["8.8.4.4", "8.8.8.8", "2001:4860:4860::8844"], "ns2.provider.example": []}
 pytestmark = pytest.mark.slow
 
 

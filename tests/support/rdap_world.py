@@ -101,9 +101,12 @@ def build_world(service: RunningService, domain: str = "example.test") -> RdapWo
                 ada, name, **{"nameservers": [f"ns1.{name}", *hosts] if ipv4 else hosts, **own, **members}
             )
 
-    glue = [{"host": f"ns1.active.{domain}", "ipv4": "8.8.4.4", "ipv6": "2001:4860:4860::8844"}]
-    hosts = [f"ns1.active.{domain}", PROVIDER[1]]
-    register(f"active.{domain}", hosts=hosts, glue=glue, ds_records=[DS])
+    host = f"ns1.active.{domain}"
+    glue = [
+        {"host": host, "ipv4": "8.8.4.4", "ipv6": "2001:4860:4860::8844"},
+        {"host": host, "ipv4": "8.8.8.8"},
+    ]
+    register(f"active.{domain}", hosts=[host, PROVIDER[1]], glue=glue, ds_records=[DS])
     register(*(f"{label}.{domain}" for label in ("xn--bcher-kva", "offered", "expired")))
     register(*(f"{label}.{domain}" for label in ("inactive", "suspended-inactive")), hosts=[])
     register(

@@ -84,9 +84,8 @@ async def rdap_nameserver(call: OpenCall[None]) -> Answer[Nameserver]:
     db = call.context.db
     domains = await db.fetch(DOMAINS_AMONG, names=list(ancestors(host)))
     names = [await db.fetch(PUBLIC_NAME, name=registrable_name(host, each)) for each in domains]
-    found = (each for name in names if name is not None for each in name.served.glue)
-    glue = next((each for each in found if each.host == host), None)
-    if glue is None:
+    glue = [each for name in names if name is not None for each in name.served.glue]
+    if all(each.host != host for each in glue):
         raise _not_found()
     service = _service(call)
     return _answer(call, service, shapes.nameserver(service, host, glue))

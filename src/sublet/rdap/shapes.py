@@ -215,25 +215,28 @@ def as_answer(service: Service, found: RdapObjectT) -> tuple[RdapObjectT, str]:
 def domain(service: Service, name: PublicName) -> Domain:
     """Return the object of a name. Of a name that not everyone sees, it has only what the DNS has."""
     served = name.served
-    glue = {each.host: each for each in served.glue}
     return Domain(
         handle=name.fqdn,
         ldh_name=name.fqdn,
         unicode_name=_unicode_name(name.fqdn),
         status=(name.status,),
         events=_events(name),
-        nameservers=tuple(nameserver(service, host, glue.get(host)) for host in served.nameservers),
+        nameservers=tuple(nameserver(service, host, served.glue) for host in served.nameservers),
         secure_dns=SecureDns(bool(served.ds_records), tuple(_ds_data(each) for each in served.ds_records)),
         links=(_self_link(service.url, "domain", name.fqdn),),
         redacted=(_NO_REGISTRANT,),
     )
 
 
-def nameserver(service: Service, host: str, glue: GlueEntry | None) -> Nameserver:
-    """Return the object of a nameserver."""
+def nameserver(service: Service, host: str, glue: Sequence[GlueEntry]) -> Nameserver:
+    """Return the object of a nameserver, with its addresses in `glue`."""
     found = Nameserver(handle=host, ldh_name=host, unicode_name=_unicode_name(host))
-    if glue is not None:
-        found.ip_addresses = Addresses((glue.ipv4,) if glue.ipv4 else (), (glue.ipv6,) if glue.ipv6 else ())
+    entries = [each for each in glue if each.host == host]
+    if entries:
+        found.ip_addresses = Addresses(
+            tuple(each.ipv4 for each in entries if each.ipv4 is not None),
+            tuple(each.ipv6 for each in entries if each.ipv6 is not None),
+        )
         found.links = (_self_link(service.url, "nameserver", host),)
     return found
 
