@@ -19,10 +19,13 @@ NAME = dns.name.from_text("blog.example.test.")
 
 
 class _Echo(asyncio.DatagramProtocol):
-    """A server that answers each question, and echoes its name as changed by `change`."""
+    """A server that answers each question with a record of a class, and echoes its name as changed by
+    `change`.
+    """
 
-    def __init__(self, change: Callable[[str], str]) -> None:
+    def __init__(self, change: Callable[[str], str], rdclass: str) -> None:
         self._change = change
+        self._rdclass = rdclass
 
     def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
         self._transport = transport
@@ -34,14 +37,16 @@ class _Echo(asyncio.DatagramProtocol):
         name = dns.name.from_text(self._change(query.question[0].name.to_text()))
         soa = "ns1.example.test. hostmaster.example.test. 1 3600 900 86400 60"
         response.question = [dns.rrset.RRset(name, query.question[0].rdclass, query.question[0].rdtype)]
-        response.answer = [dns.rrset.from_text(name, 300, "IN", "SOA", soa)]
+        response.answer = [dns.rrset.from_text(name, 300, self._rdclass, "SOA", soa)]
         self._transport.sendto(response.to_wire(), address)
 
 
-async def ask(change: Callable[[str], str], name: dns.name.Name = NAME) -> Reply:
+async def ask(change: Callable[[str], str], name: dns.name.Name = NAME, rdclass: str = "IN") -> Reply:
     """Ask a server on loopback for the SOA record of a name."""
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_datagram_endpoint(lambda: _Echo(change), local_addr=("127.0.0.1", 0))
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: _Echo(change, rdclass), local_addr=("127.0.0.1", 0)
+    )
     try:
         port = transport.get_extra_info("sockname")[1]
         return await DnsClient().ask("127.0.0.1", name, "SOA", Budget(), port=port, is_rate_limited=False)
@@ -64,4 +69,10 @@ def test_octets_beyond_ascii_have_no_case() -> None:
 
 def test_an_answer_about_another_name_is_malformed() -> None:
     reply = asyncio.run(ask(lambda name: "x" + name))
+    assert (reply.message, reply.failure) == (None, "malformed")
+
+
+def test_a_record_of_another_class_makes_an_answer_malformed() -> None:
+    """An A record of the class HS has no address in dnspython."""
+    reply = asyncio.run(ask(str, rdclass="HS"))
     assert (reply.message, reply.failure) == (None, "malformed")

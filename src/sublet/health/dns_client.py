@@ -13,6 +13,7 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.opcode
+import dns.rdataclass
 import dns.rdatatype
 
 from sublet.dns.tcp import ConnectionFailed, connected, read_message
@@ -188,9 +189,12 @@ def _message(wire: bytes) -> dns.message.Message:
 def _is_answer_to(message: dns.message.Message, query: dns.message.Message) -> bool:
     """True if a message answers a query. The case of letters doesn't matter.
 
-    An error response may lack the question.
+    An error response may lack the question. A message with a record of another class is no answer, because
+    such records have another content.
     """
     if not message.flags & dns.flags.QR or message.opcode() != dns.opcode.QUERY:
+        return False
+    if any(each.rdclass != dns.rdataclass.IN for section in message.sections[1:] for each in section):
         return False
     if not message.question:
         return message.rcode() != 0
