@@ -252,6 +252,15 @@ def test_a_name_is_broken_if_its_addresses_or_the_names_below_it_get_no_answer()
         )
 
 
+def test_malformed_answers_are_not_called_silence() -> None:
+    bad = Reply(failure="malformed")
+    hosts = (HostAddresses("ns1.example.org", ("9.9.9.9",)),)
+    for server in (server_that(bad, *QUESTIONS[:2]), replace(DEAD, answers={QUESTIONS[0]: bad}, soa=bad)):
+        found = report(target_with(), Observation(hosts, (server,)), NOW).findings[0]
+        assert "malformed" in found.message
+        assert "port 53" not in found.hint
+
+
 def test_a_finding_names_a_limited_number_of_nameservers() -> None:
     reached = reply((FQDN, "NS"))
     assert reached.message is not None

@@ -86,7 +86,8 @@ def _decide(
         return Refuse(
             "servers_differ",
             "The nameservers publish different CDS, CDNSKEY or DNSKEY records, or signatures. Wait until "
-            "all nameservers have the newest version of the zone.",
+            "all nameservers have the newest version of the zone. If the difference stays, check the zone "
+            "transfers.",
         )
     return _oldest(decisions)
 

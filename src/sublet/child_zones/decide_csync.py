@@ -117,7 +117,8 @@ def decide_for_all_servers(
         return Refuse(
             "servers_differ",
             "The nameservers publish different versions of the zone, or it changed during the check. Wait "
-            "until all nameservers have the newest version.",
+            "until all nameservers have the newest version. If the difference stays, check the zone "
+            "transfers.",
         )
     oldest = {
         question: SignedRecords(each.records, min(version[question].at for version in versions))
@@ -141,7 +142,8 @@ def _validated_zone(
     if keys is None:
         return Refuse(
             "chain_broken",
-            "The zone's DNSKEY records don't validate under its DS records. Repair the chain first.",
+            "The zone's DNSKEY records don't validate under its DS records. Sign the zone again with a key "
+            "that a DS record matches, or correct the DS records of the name by hand.",
         )
     try:
         return _signed_answers(fqdn, messages, keys, now)

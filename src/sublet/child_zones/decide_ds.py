@@ -191,8 +191,8 @@ class _Request(Struct, frozen=True):
         if dnskey is None or not valid_signatures(dnskey, signatures, signers, self.now):
             return Refuse(
                 "chain_broken",
-                "The zone's DNSKEY records don't validate under the present DS records. Correct the DS "
-                "records of the name by hand.",
+                "The zone's DNSKEY records don't validate under the present DS records. Sign the zone again "
+                "with a key that a DS record matches, or correct the DS records of the name by hand.",
             )
         for rrset in self._signals:
             if not valid_signatures(rrset, signatures, signers, self.now):

@@ -189,7 +189,7 @@ def find_fault(fqdn: str, question: Question, reply: Reply) -> str | None:
     """
     message = reply.message
     if message is None:
-        return "no answer"
+        return "a malformed answer" if reply.failure == "malformed" else "no answer"
     if message.flags & dns.flags.TC:
         return "a truncated answer, and none over TCP"
     rcode = message.rcode()

@@ -208,6 +208,8 @@ def _reachability_findings(servers: Sequence[Server], level: Level) -> Iterator[
                 how = "answers only without EDNS"
             elif any(each.soa_tcp.message for each in dead):
                 how = "answers over TCP only"
+            elif any(each.soa.failure == "malformed" for each in dead):
+                how, hint = "gives malformed answers", "Update its software, or the firewall in front of it."
             where = ", ".join(each.address for each in dead)
             yield Finding("nameserver_unreachable", level, host, f"Nameserver {host} ({where}) {how}.", hint)
             continue
