@@ -2,8 +2,8 @@
 names while their number is implausible.
 
 A fault of the registry could otherwise empty its zones. The control group (`control.py`) finds the faults
-that it can test. The brake covers the others. While it is on, names that worked before are `unknown` instead
-of `broken`, no mail about a breakage is sent, and no name leaves the DNS.
+that it can test. The brake covers the others. While it is on, names that weren't broken before, also new
+ones, are `unknown` instead of `broken`, no mail about a breakage is sent, and no name leaves the DNS.
 """
 
 from datetime import datetime, timedelta

@@ -128,7 +128,7 @@ def record_check(tx: Tx, subdomain_id: int, generation: int, report: Report) -> 
 
     A change of state is audited, and added to the history. Mails about a breakage, its consequence and its
     end are sent when they are due. While the number of breakages is implausible, the state of a name that
-    worked becomes `unknown` instead (`brake.py`).
+    wasn't broken becomes `unknown` instead (`brake.py`).
     """
     subdomain = find_subdomain(tx, subdomain_id)
     if subdomain is None or not is_checked(subdomain) or subdomain.published_generation != generation:
