@@ -252,8 +252,9 @@ def test_writes_are_refused_once_quick_check_finds_damage(tmp_path: Path) -> Non
         assert database.problem() is None
         _spoil_index(path)
         for call in (database.read(ask), database.write(_add, "refused")):
-            with pytest.raises(Unavailable, match="restore a backup"):
+            with pytest.raises(Unavailable, match="restore a backup") as refused:
                 await call
+            assert "`sublet restore`" in "".join(refused.value.__notes__), "the operator's commands show it"
         await database.quick_check()
         assert "is damaged" in await _refused(database)
         assert database.problem().must_stop is False  # type: ignore[union-attr]

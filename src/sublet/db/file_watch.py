@@ -105,7 +105,9 @@ class FileWatch:
         """Raise `Unavailable` if the database refuses writes."""
         self.check()
         if self.problem is not None:
-            raise _files_changed_refusal(is_unknown=False) if self.problem.must_stop else damage_refusal()
+            raise (
+                _files_changed_refusal(is_unknown=False) if self.problem.must_stop else self.damage_refusal()
+            )
 
     def refuse_acknowledgement(self) -> None:
         """Raise `Unavailable` if the last commit must not be acknowledged."""
@@ -119,6 +121,19 @@ class FileWatch:
             self._damage = Problem(
                 f"{self._path} is damaged: {' '.join(fault.split())}. {_RESTORE}", must_stop=False
             )
+
+    def damage_refusal(self) -> Unavailable:
+        """Return the refusal of a request to a damaged database.
+
+        Its note has the damage, which only the operator's commands show.
+        """
+        refusal = Unavailable(
+            "The registry's database is damaged. Ask the operator to restore a backup.",
+            retry_after_seconds=RETRY_AFTER_SECONDS,
+        )
+        if self._damage is not None:
+            refusal.add_note(self._damage.message)
+        return refusal
 
     def check(self) -> None:
         """Compare the files with those that were opened, and update `problem`.
@@ -223,14 +238,6 @@ class FileWatch:
                     raise
                 return None, 0  # `audit_events` doesn't exist before `sublet init`
         return found
-
-
-def damage_refusal() -> Unavailable:
-    """Return the refusal of a request to a damaged database."""
-    return Unavailable(
-        "The registry's database is damaged. Ask the operator to restore a backup.",
-        retry_after_seconds=RETRY_AFTER_SECONDS,
-    )
 
 
 def _files_changed_refusal(*, is_unknown: bool) -> Unavailable:

@@ -23,7 +23,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from sublet.db.file_watch import CHECK_SECONDS, FileWatch, damage_refusal, is_damage
+from sublet.db.file_watch import CHECK_SECONDS, FileWatch, is_damage
 from sublet.db.model import (
     DISK_IS_FULL,
     IS_READ_ONLY,
@@ -272,7 +272,9 @@ class SqliteDatabase:
                 except Exception as error:  # noqa: BLE001 - all waiting callers must get the error
                     self._write_failure = _write_failure(error)
                     refusal = (
-                        damage_refusal() if self._record_if_damage(error) else unavailable_refusal(error)
+                        self._files.damage_refusal()
+                        if self._record_if_damage(error)
+                        else unavailable_refusal(error)
                     )
                     for each in group:
                         each.error = refusal
@@ -345,7 +347,7 @@ class SqliteDatabase:
     def _refusal_or_error(self, error: Exception) -> BaseException:
         """Return `Unavailable` for an error of the database file, and all other errors unchanged."""
         if self._record_if_damage(error):
-            return damage_refusal()
+            return self._files.damage_refusal()
         cause = getattr(error, "orig", error)
         # These two classes mean that the file can't be read or written. But SQLITE_ERROR, such as "no such
         # table", is a bug of ours.
