@@ -1,10 +1,12 @@
 """Moving credits as the operator: grant, adjust, refund, record a payment."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sublet.accounts.find import find_user
+from sublet.audit import Actor
 from sublet.credits.entries import (
     ExternalPayment,
     adjust_credits,
@@ -13,9 +15,10 @@ from sublet.credits.entries import (
     refund_charge,
 )
 from sublet.credits.packages import add_package, retire_package
-from sublet.credits.store import find_balance, list_entries
+from sublet.credits.store import find_balance, list_entries, list_own_entries
 from sublet.doctor.credits import check_credits
 from sublet.errors import Conflict
+from sublet.ids import Position
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
 BETA = "beta.example.test"
@@ -52,6 +55,17 @@ def test_each_movement_has_its_reference_and_they_sum_up_to_the_balance(registry
     assert history[1].subdomain == BETA
     assert _balance(registry) == 100 - 10 + 5 - 7 + 2 + 4 + 10 == history[0].balance_after
     assert registry.read(check_credits) == []
+
+
+def test_the_history_has_the_order_of_the_balances_even_if_a_transaction_waited(registry: Registry) -> None:
+    registry.do(grant_credits, ANNA, 5, "began later, and was first")
+    registry.now -= timedelta(seconds=1)
+    registry.do(adjust_credits, ANNA, -2)
+    assert [each.balance_after for each in registry.read(list_entries, 1, 2)] == [93, 95]
+    anna = Actor(kind="user", user_id=1)
+    (newest,) = registry.read(list_own_entries, anna, 1, None)
+    (older,) = registry.read(list_own_entries, anna, 1, Position(newest.created_at, newest.id))
+    assert (newest.balance_after, older.balance_after) == (93, 95)
 
 
 def test_a_payment_s_reference_is_unique_among_all_users(registry: Registry) -> None:

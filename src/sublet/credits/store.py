@@ -1,6 +1,7 @@
 """The SQL of credits: the ledger with its entries, coupons and their uses, packages."""
 
 from datetime import datetime
+from typing import Any
 
 from msgspec.structs import asdict
 from sqlalchemy import (
@@ -9,6 +10,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Select,
     String,
     Table,
     Text,
@@ -27,10 +29,10 @@ from sublet.accounts.store import tokens, users, within_names
 from sublet.audit import Actor
 from sublet.credits.ledger import NewEntry, check_entry, registry_account
 from sublet.credits.model import Coupon, EntryOfUser, Package, StoredEntry
-from sublet.db import Pages, Prepared, Tx
+from sublet.db import Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, older, violates
+from sublet.schema import BIG_ID, Instant, metadata, violates
 
 ledger_accounts = Table(
     "ledger_accounts",
@@ -68,6 +70,7 @@ ledger_entries = Table(
     CheckConstraint("balance_after >= 0", name="balance_after"),
     CheckConstraint("(amount IS NULL) = (currency IS NULL)", name="amount"),
     Index("ix_transfers_user_id_created_at", "user_id", "created_at", "id"),
+    Index("ix_transfers_user_id_id", "user_id", "id"),
     sqlite_autoincrement=True,
 )
 
@@ -157,17 +160,19 @@ _SIGNED = case(
 _ENTRIES = select(
     *(_SIGNED if name == "credits" else ledger_entries.c[name] for name in StoredEntry.__struct_fields__)
 ).join_from(ledger_entries, ledger_accounts, ledger_accounts.c.id == ledger_entries.c.credit_account_id)
-_OWN = Pages(
-    _ENTRIES.where(ledger_entries.c.user_id == bindparam("of")),
-    ledger_entries.c.created_at,
-    ledger_entries.c.id,
-    lambda rows: [StoredEntry(*row) for row in rows],
-)
+
+
+def _newest_entries(user_id: int | None, limit: int) -> Select[Any]:
+    """Return the query of a user's entries, newest first: by id, because `balance_after` follows the ids. The
+    instants needn't: on PostgreSQL a transaction may begin before another one, and wait for its balance.
+    """
+    query = _ENTRIES.where(ledger_entries.c.user_id == user_id)
+    return query.order_by(ledger_entries.c.id.desc()).limit(limit)
 
 
 def list_entries(tx: Tx, user_id: int, limit: int) -> list[StoredEntry]:
     """Return up to `limit` of the newest ledger entries of a user, newest first."""
-    return _OWN.read(tx, limit, None, of=user_id)
+    return [StoredEntry(*row) for row in tx.connection.execute(_newest_entries(user_id, limit))]
 
 
 def list_payments(tx: Tx, user_id: int | None, limit: int) -> list[EntryOfUser]:
@@ -184,14 +189,12 @@ def list_own_entries(tx: Tx, actor: Actor, limit: int, after: Position | None) -
     """Return the ledger entries of the user, newest first, without entries for names outside the token's
     restrictions.
     """
-    if actor.restrictions.allows_all_names:
-        return _OWN.read(tx, limit, after, of=actor.holder_id)
-    name = ledger_entries.c.subdomain
-    query = _ENTRIES.where(ledger_entries.c.user_id == actor.holder_id)
-    query = query.where(name.is_(None) | within_names(actor.restrictions, name))
+    query = _newest_entries(actor.holder_id, limit)
+    if not actor.restrictions.allows_all_names:
+        name = ledger_entries.c.subdomain
+        query = query.where(name.is_(None) | within_names(actor.restrictions, name))
     if after is not None:
-        query = query.where(older(ledger_entries.c.created_at, ledger_entries.c.id, after))
-    query = query.order_by(ledger_entries.c.created_at.desc(), ledger_entries.c.id.desc()).limit(limit)
+        query = query.where(ledger_entries.c.id < after.id)
     return [StoredEntry(*row) for row in tx.connection.execute(query)]
 
 

@@ -68,10 +68,15 @@ SECTIONS: dict[str, Section] = {
         (terms.c.id,),
         subdomains.c.user_id,
     ),
-    "payments": _user_section(
+    "payments": Section(
+        _columns(
+            ledger_entries,
+            *("id", "reference", "kind", "credits", "balance_after", "amount", "currency", "description"),
+            *("subdomain", "token_id", "created_at"),
+        ),
         ledger_entries,
-        *("id", "reference", "kind", "credits", "balance_after", "amount", "currency", "description"),
-        *("subdomain", "token_id", "created_at"),
+        (ledger_entries.c.id,),
+        ledger_entries.c.user_id,
     ),
     "coupons": Section(
         _columns(coupon_uses, "id", "subdomain_id", "discount_credits", "created_at", code=coupons.c.code),
