@@ -60,6 +60,21 @@ def test_the_milestones_of_a_year() -> None:
 
 
 @pytest.mark.parametrize(
+    ("facts", "days_before"),
+    [
+        ({"renewal_window_days": 29}, [7, 1]),
+        ({"renewal_window_days": 7}, [7, 1]),
+        ({"renewal_window_days": 1}, [1]),
+        ({"last_renewed_at": NOW + 358 * DAY}, [1]),  # no renewal follows another within a day
+        ({"renewal_window_days": 1, "registration_type": "admin"}, [30, 7, 1]),
+    ],
+)
+def test_no_reminder_comes_before_renewal_opens(facts: dict[str, object], days_before: list[int]) -> None:
+    reminders = [at for kind, at in days(replace(NAME, **facts)) if kind.startswith("expires_in")]
+    assert reminders == [365 - each for each in days_before]
+
+
+@pytest.mark.parametrize(
     ("facts", "due_days", "loss_days"),
     [
         ({}, 305, 395),

@@ -359,7 +359,8 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
 
     Suspended names and names under a closing platform domain have none.
 
-    Reminders with a date before the start of the term are left out.
+    Reminders with a date before the start of the term are left out, and so are those before renewal opens,
+    because the user could not renew the name yet.
     """
     if subdomain.purged_at is not None or subdomain.suspended_at is not None:
         return ()
@@ -372,7 +373,11 @@ def planned_milestones(subdomain: Subdomain) -> tuple[Milestone, ...]:
     reminders = ((kind, expires_at - timedelta(days=days)) for kind, days in REMINDER_DAYS.items())
     found = [
         *([] if opens_at is None else [Milestone("renewal_opens", opens_at, expires_at, is_mailed=False)]),
-        *(Milestone(kind, at, expires_at, is_mailed=True) for kind, at in reminders if at > began_at),
+        *(
+            Milestone(kind, at, expires_at, is_mailed=True)
+            for kind, at in reminders
+            if at > began_at and (opens_at is None or at >= opens_at)
+        ),
         Milestone("expired", expires_at, effective_start(subdomain, expires_at), is_mailed=True),
     ]
     return tuple(sorted(found, key=lambda each: each.at))
