@@ -273,7 +273,7 @@ def test_a_user_s_text_shows_no_link_in_a_mail(text: str, shown: str) -> None:
         ("nameservers_removed", {}, "… were removed", ["has 1 nameserver left"]),
         ("nameservers_removed", {"remaining_count": 0}, "… were removed", ["has no nameservers left"]),
         ("name_expires", {}, "… expires on 21 December 2026", ["renew it on its page", "20 January 2027"]),
-        ("name_expires", {"by_operator": True}, "… expires on 21 December 2026", ["The operator renews it."]),
+        ("name_expires", {"by_operator": True}, "… expires on 21 December 2026", ["Only the operator"]),
         ("name_expired", {}, "… has expired", ["expired on 21 December 2026", "stays in the DNS"]),
         ("name_trashed", {}, "… went to the trash", ["restore it on its page until 19 February 2027"]),
         ("name_trashed", {"by_operator": True}, "… went to the trash", ["The operator can restore it"]),

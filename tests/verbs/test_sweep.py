@@ -306,5 +306,13 @@ def test_a_suspended_user_s_name_is_not_renewed_automatically(registry: Registry
     auto_renewing(registry, name, 0)
     registry.write(suspend_user, OPERATOR, "ann@example.org")
     assert registry.live(days=305) == Counter(["auto_renew_failed", "renewal_opens"])
+    registry.live(days=30)
+    reminder, failure = registry.mails()
+    assert (reminder.subject, failure.subject) == (
+        f"{NAME} expires on 21 November 2027",
+        f"{NAME} could not be renewed automatically",
+    )
+    assert all("Only the operator can renew it. To keep it, ask" in each.text for each in (reminder, failure))
+    assert "ceiling" not in failure.text
     registry.write(unsuspend_user, OPERATOR, "ann@example.org")
     assert registry.live(days=1) == Counter(["auto_renewed"])

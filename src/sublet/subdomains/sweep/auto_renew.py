@@ -10,7 +10,7 @@ from sublet.errors import PriceChanged, Refusal
 from sublet.mail.letter import Message, name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.subdomains.find import reread
-from sublet.subdomains.lifecycle import is_renewed_by_operator, renewal_opens_at
+from sublet.subdomains.lifecycle import renewal_opens_at
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.renew import extend
 from sublet.subdomains.store import update_subdomain
@@ -78,7 +78,7 @@ def _record_failure(tx: Tx, user: User, subdomain: Subdomain, why: str) -> None:
             why=why,
             has_expired=subdomain.expires_at <= tx.now,
             expires_at=subdomain.expires_at,
-            by_operator=is_renewed_by_operator(subdomain),
+            by_operator=user.suspended_at is not None,
         )
         mail_id = _enqueue(tx, user, subdomain, message)
     store.insert_milestone(tx, subdomain.id, "auto_renew_failed", tx.now, detail=why, mail_id=mail_id)

@@ -263,7 +263,7 @@ def _record_milestone(tx: Tx, user: User, subdomain: Subdomain, milestone: Miles
             expires_at=subdomain.expires_at,
             grace_ends_at=grace_ends_at(subdomain),
             restorable_until=restorable_until(subdomain),
-            by_operator=is_renewed_by_operator(subdomain),
+            by_operator=is_renewed_by_operator(subdomain) or user.suspended_at is not None,
             closed_domain=subdomain.domain if subdomain.names_until is not None else None,
         )
         reference = f"{milestone.kind}:{subdomain.id}:{milestone.about:%Y%m%dT%H%M%S.%fZ}"
