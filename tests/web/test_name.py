@@ -251,7 +251,8 @@ def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None
         service.operator("subdomain", "register", "operators.open.test", "--user", ada.email)
         for name in ("plain.open.test", "renewed.closing.test", "plain.closing.test"):
             service.register(ada, name, registration_mode="plus", confirm=True)
-        service.call(ada, "PUT", "/subdomains/renewed.closing.test/auto-renew", {"max_credits": 10})
+        ceiling = {"enabled": True, "max_credits": 10}
+        assert service.call(ada, "PUT", "/subdomains/renewed.closing.test/auto-renew", ceiling).is_success
         service.operator("domain", "edit", "closing.test", "--closed")
         until = f"{service.clock() + timedelta(days=380):%Y-%m-%d}"
         service.operator("domain", "remove", "closing.test", "--names-until", until)
@@ -267,8 +268,10 @@ def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None
                 offered = f"/names/{name}/renew" in page.response.text
                 assert offered is (renewal == 402), (name, days, renewal)
                 assert offered or "unless you renew it" not in page.text
-                is_operators = name == "operators.open.test" and "is in the trash" not in page.text
+                is_in_trash = "is in the trash" in page.text
+                is_operators = name == "operators.open.test" and not is_in_trash
                 assert ("The operator renews it." in page.text) is is_operators
+                assert ("Give away or move" in page.text) is not (is_in_trash or is_operators)
 
 
 def _in_trash(service: RunningService, who: Registrant) -> list[str]:
