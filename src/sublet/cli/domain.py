@@ -288,7 +288,11 @@ def offer(
     ] = None,
     withdraw: Annotated[
         bool,
-        Option("--withdraw", help="Accept no more registrations in this mode. Names can still be renewed."),
+        Option(
+            "--withdraw",
+            help="Accept no more registrations in this mode until you change the offer. Names can still be "
+            "renewed.",
+        ),
     ] = False,
 ) -> Answer:
     """Offer a mode at a price, change the offer, or withdraw it. Omitted options keep their values."""
