@@ -90,6 +90,8 @@ VALUES: list[tuple[str, str, str]] = [
     ("CNAME", r"\# 13 076578616d706c65036e657400", "example.net."),
     ("HTTPS", "1 . alpn=h2,h3", '1 . alpn="h2,h3"'),
     ("HTTPS", "0 CDN.example.net", "0 cdn.example.net."),
+    ("HTTPS", "0 _a.example.net", "0 _a.example.net."),
+    ("HTTPS", "1 . dohpath=/q{?dns}", '1 . dohpath="/q{?dns}"'),
     ("HTTPS", '1 . ipv4hint=8.8.8.8 alpn="h2"', '1 . alpn="h2" ipv4hint="8.8.8.8"'),
     ("MX", "10 mail.example.net", "10 mail.example.net."),
     ("MX", "10 @", "10 blog.example.test."),
@@ -135,6 +137,7 @@ WRONG_VALUES: list[tuple[str, str, str]] = [
     *(("HTTPS", text, "record_invalid") for text in ("1", "1 .. alpn=h2", "1 . alpn", "1 . port=70000", "0 . alpn=h2", "1 . mandatory=alpn")),  # noqa: E501
     *(("HTTPS", text, "record_invalid") for text in ("1 . alpn=h2 alpn=h3", "1 . ipv4hint=::1", "1 . ech=AAA=", "1 www alpn=h2")),  # noqa: E501
     *(("HTTPS", text, "record_invalid") for text in ('1 . dohpath="/a;b"', '1 . key700="(a)"', r'1 . alpn="a\"b"', r'1 . alpn="\233"', "1 . alpn=a\\\\,b")),  # noqa: E501
+    *(("HTTPS", f"1 {text}", "record_invalid") for text in ("a_b.example", "-a.example alpn=h2", ". dohpath=/x", ". dohpath", ". dohpath=x{?dns}", ". key7=/{?x}")),  # noqa: E501
     *(("HTTPS", text, "address_not_public") for text in ("1 . ipv4hint=8.8.8.8,10.0.0.1", "1 . ipv6hint=fe80::1")),  # noqa: E501
     *(("MX", text, "record_invalid") for text in ("mail.example.net", "10", "10 mail", "70000 a.example", "-1 a.example", "10 8.8.8.8", "10 a_b.example")),  # noqa: E501
     *(("SRV", text, "record_invalid") for text in ("1 2 a.example", "1 2 3", "1 2 70000 a.example", "1 2 3 a.example b", "1 2 3 _a.example", "1 2 3 a")),  # noqa: E501

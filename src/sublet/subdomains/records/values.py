@@ -5,6 +5,7 @@ from typing import Final
 
 import dns.exception
 import dns.ipv6
+import dns.name
 import dns.rdata
 from dns.rdataclass import RdataClass
 from dns.rdatatype import RdataType
@@ -12,7 +13,7 @@ from dns.rdtypes.ANY.CAA import CAA
 from dns.rdtypes.ANY.SSHFP import SSHFP
 from dns.rdtypes.ANY.TLSA import TLSA
 from dns.rdtypes.ANY.TXT import TXT
-from dns.rdtypes.svcbbase import IPv4HintParam, IPv6HintParam, SVCBBase
+from dns.rdtypes.svcbbase import GenericParam, IPv4HintParam, IPv6HintParam, ParamKey, SVCBBase
 
 from sublet.dns.addresses import InvalidAddress, not_public_reason, parse_ipv4, parse_ipv6
 from sublet.dns.names import (
@@ -53,6 +54,10 @@ _STRICT_HOSTS: Final = frozenset({"MX", "SRV"})
 """The types whose host may have no underscore: BIND refuses these (its option `check-names`)."""
 
 
+_DOH_PATH: Final = re.compile(rb"/[\w./~-]*\{\?dns\}", re.ASCII)
+"""The paths of DNS over HTTPS (RFC 9461, section 5) that are accepted. If a path doesn't start with `/`, or
+lacks the variable `dns`, BIND answers FORMERR to the update, and no longer transfers the zone.
+"""
 _NOT_SERVED: Final = re.compile(r'[;()]|alpn="[\w./+,-]*[^\w./+,"-]', re.ASCII)
 """What PowerDNS stores in the parameters of HTTPS and SVCB records, and then can't read. It answers SERVFAIL
 for the name, and no longer transfers the zone.
@@ -111,7 +116,8 @@ def parse_value(fqdn: str, type_name: str, text: str, *, accepts_private: bool) 
 
 
 def check_served(type_name: str, value: str) -> None:
-    """Raise `InvalidValue` for a value in canonical form that a primary accepts but doesn't serve as it is.
+    """Raise `InvalidValue` for a value in canonical form that some name servers refuse, or don't serve as it
+    is.
 
     Not part of `parse_value`, which also reads values that are stored already.
     """
@@ -120,8 +126,30 @@ def check_served(type_name: str, value: str) -> None:
             f"`{shown(value)}` has a character that not all name servers can serve. Give no `;`, `(` or `)`, "
             "and in `alpn` only letters, digits and `._/+-`."
         )
+    rdata = _read(type_name, value) if type_name in ("HTTPS", "SVCB") else None
+    if isinstance(rdata, SVCBBase):
+        _check_service(rdata)
     if type_name == "CAA" and value.endswith(' ""'):  # PowerDNS serves an octet 0
         raise InvalidValue('The value of a CAA record is empty. Give `";"` to allow no authority.')
+
+
+def _check_service(rdata: SVCBBase) -> None:
+    """Refuse what BIND doesn't accept in HTTPS and SVCB records: a target that is no host name (its option
+    `check-names`; except an alias, RFC 9460, section 2.4.2), and a wrong path of DNS over HTTPS.
+    """
+    try:
+        if rdata.priority > 0 and rdata.target != dns.name.root:
+            parse_host_name(rdata.target.to_text())
+    except InvalidName as error:
+        raise InvalidValue(str(error)) from None
+    path = rdata.params.get(ParamKey.DOHPATH)
+    if ParamKey.DOHPATH in rdata.params and not (
+        isinstance(path, GenericParam) and _DOH_PATH.fullmatch(path.value)
+    ):
+        raise InvalidValue(
+            "The path in `dohpath` starts with `/` and ends with `{?dns}`, with letters, digits and `._~/-` "
+            "between them. Give a path such as `dohpath=/dns-query{?dns}`."
+        )
 
 
 def parse_labels(text: str) -> list[str]:
