@@ -281,7 +281,9 @@ def test_the_causes_of_refused_updates(rcode: dns.rcode.Rcode, cause: str, is_si
 
     with pytest.raises(PrimaryFault) as raised:
         served(lambda query: answer(query, rcode=rcode, is_signed=is_signed), send)
-    assert (raised.value.cause, raised.value.certain) == ((cause, True) if is_signed else ("unsigned", False))
+    # BIND doesn't sign the FORMERR about a record that it can't read.
+    of_unsigned = cause if rcode == dns.rcode.FORMERR else "unsigned"
+    assert (raised.value.cause, raised.value.certain) == (cause if is_signed else of_unsigned, is_signed)
 
 
 @pytest.mark.parametrize(

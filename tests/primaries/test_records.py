@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sublet.dns.types import RecordSet
 from sublet.primaries.check_zone import CLOCK_MARGIN
+from sublet.primaries.primary import NOT_APPLIED
+from sublet.subdomains import store
 from support.name_servers import KINDS
 from support.repetitions import share
 from support.running_service import Registrant
@@ -111,3 +114,19 @@ def test_a_cname_takes_the_place_of_other_records(kind: str, tmp_path: Path) -> 
         changed = on.service.call(ada, "PATCH", f"/subdomains/{NAME}/records", {"records": entries}).json()
         assert changed["provisioning"]["status"] == "published", changed
         assert served(on) == {(f"www.{NAME}", "CNAME")}
+
+
+def test_a_record_that_the_server_cannot_read_stops_no_other_name(tmp_path: Path) -> None:
+    """BIND answers FORMERR without a signature. An older version accepted the record."""
+    with service_on("bind", tmp_path, records=True, publish_wait_ms=0) as on:
+        ada = on.service.add_user()
+        bad = on.service.register(ada, NAME)["subdomain"]
+        unreadable = store.records_columns([RecordSet("@", "HTTPS", 300, ('1 . dohpath="/x"',))])
+        on.service.write(
+            lambda tx: store.update_subdomain(tx, bad["id"], **unreadable, **store.NEXT_GENERATION)
+        )
+        good = f"good.{ZONE}"
+        on.service.register(ada, good, records=[SETS[0]])
+        on.wait_until_active(ada, good)
+        wait_until(lambda: on.shown(ada, NAME)["provision_error"] == NOT_APPLIED)
+        assert on.state().problem is None

@@ -131,8 +131,8 @@ async def send_update(primary: Primary, message: dns.update.UpdateMessage, *, ti
     Not checked: that the server serves the changes (see `read_back`).
 
     Raises:
-        PrimaryFault: unreachable, no_answer, key, clock, unsigned; or, by a signed answer, refused, zone,
-            failure, not_understood, fence, in_use.
+        PrimaryFault: unreachable, no_answer, key, clock, unsigned, not_understood; or, by a signed answer,
+            refused, zone, failure, not_understood, fence, in_use.
     """
     _sign(primary, message)
     async with connection(primary, timeout_seconds) as (reader, writer):
@@ -301,14 +301,17 @@ def read_signed(primary: Primary, wire: bytes, query: dns.message.Message) -> dn
     """Return the message in `wire`, an answer to `query` that is signed with our key.
 
     Raises:
-        PrimaryFault: key; clock (the server or we found the time of a signature wrong); unsigned (no
-            signature or a wrong one, not a DNS message).
+        PrimaryFault: key; clock (the server or we found the time of a signature wrong); not_understood (an
+            unsigned FORMERR); unsigned (no signature or a wrong one, not a DNS message).
     """
     with signature_faults(primary):
         claimed = dns.message.from_wire(wire, keyring=False)
         if claimed.tsig is None:
             answer = dns.rcode.to_text(claimed.rcode())
-            raise _NoSignature(f"{primary.name} answers {answer} without a signature", claimed.rcode())
+            detail = f"{primary.name} answers {answer} without a signature"
+            if claimed.rcode() == dns.rcode.FORMERR:  # BIND can't read a record, and so finds no signature
+                raise PrimaryFault("not_understood", detail)
+            raise _NoSignature(detail, claimed.rcode())
         try:
             return dns.message.from_wire(wire, keyring=keyring(primary), request_mac=query.mac)
         except (dns.tsig.PeerBadTime, dns.tsig.BadTime):

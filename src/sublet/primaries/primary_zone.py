@@ -41,7 +41,7 @@ lacks.
 _BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in the content of a message. All others concern the whole zone."""
 
-_READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned"})
+_READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned", "not_understood"})
 """Causes after which the fence is read, because the message may have been applied, or the answer with the
 fence shows the real cause.
 """
@@ -53,8 +53,9 @@ log = structlog.get_logger()
 class BatchRefused(Exception):  # noqa: N818 - the name server's answer, not an error of ours
     """A batch was refused because of `cause`, and the server applied no part of it.
 
-    Knot doesn't sign a refusal. After an unsigned answer the server may still apply the batch, until a later
-    update has changed the fence. `was_sent` is False if the batch was refused before it was sent.
+    Knot doesn't sign a refusal, and BIND no FORMERR. After an unsigned answer the server may still apply the
+    batch, until a later update has changed the fence. `was_sent` is False if the batch was refused before it
+    was sent.
     """
 
     def __init__(self, cause: str, detail: str, *, was_sent: bool = True) -> None:
@@ -233,7 +234,7 @@ class PrimaryZone:
             fault = PrimaryFault(
                 "refused", f"{primary.name} does not allow this update with the key {primary.key.name}"
             )
-        elif not fault.certain:
+        elif not fault.certain and fault.cause != "not_understood":
             raise fault
         if fault.cause in _BATCH_CAUSES and batch.items:
             raise BatchRefused(fault.cause, str(fault)) from fault
