@@ -76,7 +76,7 @@ def test_new_owners_must_not_be_in_use() -> None:
 
 def test_deletions_by_type_then_additions_then_the_fence() -> None:
     deletions: list[tuple[str, str, str, int, list[str]]] = [
-        (owner, "ANY", rdtype, 0, []) for owner in (BLOG, GONE) for rdtype in DELEGATION_TYPES
+        (owner, "ANY", rdtype, 0, []) for rdtype in sorted(DELEGATION_TYPES) for owner in (BLOG, GONE)
     ]
     assert lines(built().update) == [
         *deletions,
@@ -119,6 +119,12 @@ def test_one_largest_delegation_fits_into_a_message_and_a_batch_of_them_does_not
     one = [record for record in records if record.owner.endswith(owners[0])]
     message = build_update(plan_changes(ZONE, owners[:14], one), fence=A, next_fence=B, unused=owners[:14])
     assert len(message.to_wire()) < 10_000
+
+
+def test_the_removal_of_many_records_fits_into_a_message() -> None:
+    owners = [f"{number:060}.{BLOG}" for number in range(200)]
+    message = build_update(plan_changes(ZONE, owners, [], owners), fence=A, next_fence=B)
+    assert len(message.to_wire()) < 50_000
 
 
 @pytest.mark.parametrize("text", ["", "hand", "A" * 32, "a" * 31, "a" * 33, "a" * 32 + "\n", "\u0661" * 32])
