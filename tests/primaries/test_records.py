@@ -103,6 +103,19 @@ def test_records_of_every_type_are_published_changed_repaired_and_removed(
     wait_until(lambda: served(on) == set())
 
 
+def test_aliases_that_the_server_cannot_follow_are_published(on: ServiceOn, ada: Registrant) -> None:
+    """BIND and PowerDNS answer SERVFAIL to them."""
+    fqdn = f"loop.{ZONE}"
+    on.service.register(ada, fqdn)
+    for aliases in {"a": f"b.{fqdn}.", "b": f"a.{fqdn}."}, {"*": f"x.y.{fqdn}."}:
+        sets = [{"name": name, "type": "CNAME", "values": [target]} for name, target in aliases.items()]
+        answer = on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets}).json()
+        assert answer["provisioning"]["status"] == "published"
+        assert on.state().problem is None
+    on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
+    wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})
+
+
 @pytest.mark.parametrize("kind", share(("knot",), whole=KINDS))
 def test_a_cname_takes_the_place_of_other_records(kind: str, tmp_path: Path) -> None:
     """Knot loses a CNAME that is added by the message that deletes the others."""

@@ -14,7 +14,7 @@ import dns.rdatatype
 from msgspec import Struct
 
 from sublet.dns.ds import wire_name
-from sublet.dns.names import is_at_or_below, is_below
+from sublet.dns.names import ancestors, is_at_or_below, is_below
 from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 from sublet.dns.wire import (
@@ -61,12 +61,16 @@ class _Question(Struct, frozen=True):
     """A question about an owner. The records of the answer are those of `name`.
 
     `wants_all` is False for the NS and DS records of a delegation, and True for all records at an owner.
+    `failed_rdtype` is the type to which the server answered SERVFAIL. With `below_alias` the name is below a
+    wildcard with a CNAME record, and should have no records of its own.
     """
 
     name: str
     owner: str
     rdtype: str
     wants_all: bool = False
+    failed_rdtype: str = ""
+    below_alias: bool = False
 
 
 async def read_back(
@@ -96,16 +100,16 @@ async def read_back(
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers
-            another question; an rcode other than NOERROR and NXDOMAIN; neither authority nor a referral for
-            the name (the server doesn't have the zone).
+            another question; an rcode other than NOERROR and NXDOMAIN, except SERVFAIL to an alias; neither
+            authority nor a referral for the name (the server doesn't have the zone).
     """
     questions = [_Question(name, name, "NS") for name in desired]
     questions += [more for name, records in desired.items() for more in _about_records(name, records)]
-    questions += [_Question(owner, owner, "A", wants_all=True) for owner in empty_owners]
-    served: dict[str, set[Record]] = {name: set() for name in (*desired, *empty_owners)}
     wildcards = [
         record for records in desired.values() for record in records if record.owner.startswith("*.")
     ]
+    questions += _about_empty(empty_owners, wildcards)
+    served: dict[str, set[Record]] = {name: set() for name in (*desired, *empty_owners)}
     async with _connection(address, timeout_seconds) as streams:
         # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN
         # covers all types.
@@ -120,6 +124,13 @@ def _about_records(name: str, desired: Collection[Record]) -> Iterator[_Question
     if not any(record.type == "NS" for record in desired):
         for owner in sorted({record.owner for record in desired}):
             yield _Question(name, owner, "A", wants_all=True)
+
+
+def _about_empty(owners: Sequence[str], wildcards: Iterable[Record]) -> Iterator[_Question]:
+    """Yield the first question about each owner that should have no records."""
+    above = {record.owner.removeprefix("*.") for record in wildcards if record.type == "CNAME"}
+    for owner in owners:
+        yield _Question(owner, owner, "A", wants_all=True, below_alias=not above.isdisjoint(ancestors(owner)))
 
 
 class Served(Struct, frozen=True):
@@ -148,9 +159,9 @@ async def read_served(
     questions = [_Question(zone, zone, "SOA")]
     questions += [_Question(name, name, rdtype) for rdtype in ("NS", "DS")]
     questions += _about_records(name, desired)
-    questions += [_Question(owner, owner, "A", wants_all=True) for owner in empty_owners]
-    served: dict[str, set[Record]] = {each.name: set() for each in questions}
     wildcards = [record for record in desired if record.owner.startswith("*.")]
+    questions += _about_empty(empty_owners, wildcards)
+    served: dict[str, set[Record]] = {each.name: set() for each in questions}
     async with _connection(address, timeout_seconds) as streams:
         further = await _ask_all(*streams, questions, served)
         await _ask_all(*streams, [each for each in further if each.wants_all], served)
@@ -214,9 +225,12 @@ async def _ask_all(
     """Send the questions, `WINDOW_QUERIES` at a time, and add the records of each response to the set of the
     name in `served`.
 
+    After SERVFAIL ask for the CNAME record: BIND and PowerDNS fail if aliases form a loop or a long chain.
+
     Return the questions about the types that the responses don't cover.
     """
     further: list[_Question] = []
+    aliases: list[_Question] = []
     for start in range(0, len(questions), WINDOW_QUERIES):
         window = questions[start : start + WINDOW_QUERIES]
         first_id = secrets.randbelow(65536 - len(window))
@@ -230,8 +244,13 @@ async def _ask_all(
             asked = pending.pop(response.id, None)
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
                 raise _BadResponse("answered another question")
+            if response.rcode == dns.rcode.SERVFAIL and not asked.failed_rdtype:
+                aliases.append(replace(asked, rdtype="CNAME", failed_rdtype=asked.rdtype))
+                continue
             served[asked.name].update(_records_for(asked, response))
             further += _follow_up(asked, response)
+    if aliases:
+        await _ask_all(reader, writer, aliases, served)
     return further
 
 
@@ -322,9 +341,13 @@ def _parse(wire: bytes) -> _Response:
 
 
 def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
-    asked = f"{question.rdtype} at {question.owner}"
+    asked = f"{question.failed_rdtype or question.rdtype} at {question.owner}"
+    if response.rcode == dns.rcode.SERVFAIL and question.below_alias:
+        return  # by PowerDNS, which follows the wildcard's alias; it doesn't follow one of the owner's own
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
+    if question.failed_rdtype and dns.rdatatype.CNAME not in response.types[ANSWER]:
+        raise _BadResponse(f"answers SERVFAIL to {asked}")
     if not _has_zone(question, response):
         raise _BadResponse(f"gives neither an answer with authority nor a referral for {asked}")
     wanted: tuple[str, ...] = PUBLISHED_TYPES if question.wants_all else DELEGATION_TYPES
