@@ -167,11 +167,11 @@ def test_the_proxy_refuses_too_large_requests_like_the_api(
 ) -> None:
     with nginx(tmp_path, apis[0].address, apis[1].address) as proxy, proxy.client() as client:
         headers = bearer | {"Content-Type": "application/json"}
-        answer = client.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
+        answer = client.post("/api/v1/subdomains", headers=headers, content=b" " * 200_000)
         assert (answer.status_code, answer.json()["error"]) == (413, "payload_too_large")
         assert_secured(answer)
         with http_clients.Client(base_url=f"http://{apis[0].address}") as direct:
-            own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 70_000)
+            own = direct.post("/api/v1/subdomains", headers=headers, content=b" " * 200_000)
         assert set(own.json()) == set(answer.json())
         assert own.json()["message"] == answer.json()["message"]
 

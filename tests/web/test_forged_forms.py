@@ -125,6 +125,7 @@ def test_a_price_that_rose_is_not_paid(service: RunningService, ada: Registrant)
         ("application/x-www-form-urlencoded", "a=%00"),
         ("application/x-www-form-urlencoded", "a=%ff"),
         ("application/x-www-form-urlencoded", "a=" + "x" * 70_000),
+        ("application/x-www-form-urlencoded", "a=" + "x" * 200_000),
         ("application/x-www-form-urlencoded", "&".join(["a=1"] * 300)),
     ],
 )

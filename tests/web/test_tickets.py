@@ -60,6 +60,15 @@ def test_a_ticket_from_opening_to_closing(service: RunningService) -> None:
     assert console(service, service.add_user("ben@example.org").email).get(path).status == 404
 
 
+def test_a_message_may_have_its_whole_length_in_any_script(service: RunningService) -> None:
+    """Browsers send each of these letters in nine octets."""
+    browser = console(service, service.add_user().email)
+    opened = browser.submit(
+        browser.get("/tickets/new"), "/tickets/new", subject="Long", message="語" * 20_000
+    )
+    assert opened.path == "/tickets/T-000001"
+
+
 def test_the_same_ticket_is_opened_once(service: RunningService) -> None:
     """Also from a page that the browser has loaded again, as after its button Back."""
     ada = service.add_user()

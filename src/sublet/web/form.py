@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 from secrets import token_hex
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import uuid4
 
 from starlette.requests import ClientDisconnect, Request
@@ -55,7 +55,7 @@ async def read_form(request: Request) -> Form:
 
     Raises, in this order:
         InvalidRequest: the body isn't sent as a form, or doesn't arrive in time.
-        PayloadTooLarge: the body has more than 64 KiB.
+        PayloadTooLarge: the body has more than 64 KiB before the browser percent-encodes it.
         InvalidRequest: `parse_form` refuses the body.
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
@@ -65,13 +65,15 @@ async def read_form(request: Request) -> Form:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             async for piece in request.stream():
                 body += piece
-                if len(body) > BODY_MAX_BYTES:
-                    raise PayloadTooLarge(
-                        f"The form is too long. It may have {BODY_MAX_BYTES} bytes.",
-                        details={"limit_bytes": BODY_MAX_BYTES},
-                    )
+                if len(body) > 3 * BODY_MAX_BYTES:  # percent-encoding makes a text up to three times as long
+                    break
     except (TimeoutError, ClientDisconnect):
         raise InvalidRequest("The form did not arrive in time. Try again.") from None
+    if len(unquote_to_bytes(bytes(body))) > BODY_MAX_BYTES:
+        raise PayloadTooLarge(
+            f"The form is too long. Its text may have {BODY_MAX_BYTES} bytes. Go back, and shorten it.",
+            details={"limit_bytes": BODY_MAX_BYTES},
+        )
     return parse_form(bytes(body))
 
 
