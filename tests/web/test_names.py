@@ -80,9 +80,11 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     assert "You chose 53 names. These are the first 50" in too_many.text
     both = ["alto.example.test", "bass.example.test", "cello.example.test"][:2]
     page = browser.get(f"/names/many?do=nameservers&{chosen}")
-    fields = page.form("/names/many").fields | {"nameservers": "NS ns1.provider.example"}
+    fields = page.form("/names/many").fields | {
+        "nameservers": "NS ns1.provider.example\nns2 provider example"
+    }
     done = browser.post("/names/many", fields | {"fqdn": both})
-    assert "2 of 2 names changed" in done.text, done.text
+    assert "2 of 2 names changed Not used: ns2 provider example ." in done.text, done.text
     assert service.delegation("bass.example.test") == {"ns1.provider.example"}
     page = browser.get(f"/names/many?do=auto-renew&{chosen}")
     done = browser.post("/names/many", page.form("/names/many").fields | {"fqdn": both, "max_credits": "5"})

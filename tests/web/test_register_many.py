@@ -30,9 +30,9 @@ def test_many_names_are_quoted_confirmed_and_reported(service: RunningService) -
         page,
         "/register/many",
         names=names,
-        nameservers="ns1.provider.example\nns2.provider.example",
+        nameservers="ns1.provider.example\nns2.provider.example\nns3 provider example",
     )
-    assert "2 names for no credits" in quoted.text
+    assert ("2 names for no credits" in quoted.text, "Not used: ns3" in quoted.text) == (True, True)
     quoted = browser.submit(quoted, "/register/many", registration_mode="plus")
     assert (quoted.status, "2 names for 20 credits" in quoted.text) == (200, True)
     assert service.call(ada, "GET", "/credits").json()["credit_balance"] == 25

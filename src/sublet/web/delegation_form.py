@@ -3,6 +3,7 @@
 `pasted.py` parses the fields.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -96,12 +97,12 @@ def told_of_taken(pasted: PastedDelegation) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def told_of_ignored(pasted: PastedDelegation) -> tuple[str, ...]:
+def told_of_ignored(lines: Sequence[str]) -> tuple[str, ...]:
     """Return what to tell the user about the lines from which nothing is taken."""
-    if not pasted.ignored:
+    if not lines:
         return ()
-    named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in pasted.ignored[:IGNORED_MAX])
-    others = len(pasted.ignored) - IGNORED_MAX
+    named = ", ".join(f"`{shown(' '.join(each.split()))}`" for each in lines[:IGNORED_MAX])
+    others = len(lines) - IGNORED_MAX
     more = f", and {plural(others, 'other line')}" if others > 0 else ""
     return (f"Not used: {named}{more}.",)
 
@@ -130,7 +131,7 @@ async def check_delegation(call: PageCall, fqdn: str) -> CheckedForm:
     )
     target = await call.read("list_subdomains", partial(_read_target, planned=planned))
     note = await _ask_nameservers(call, fqdn, pasted, target)
-    warnings = (*note.warnings, *told_of_ignored(pasted))
+    warnings = (*note.warnings, *told_of_ignored(pasted.ignored))
     return CheckedForm(target.delegation, replace(note, taken=told_of_taken(pasted), warnings=warnings))
 
 

@@ -22,7 +22,7 @@ from sublet.subdomains.lifecycle import restorable_until
 from sublet.subdomains.list_store import ids_with_records
 from sublet.subdomains.shapes import SubdomainShape
 from sublet.subdomains.store import list_own_subdomains
-from sublet.web.delegation_form import apply_preset, delegation_lines, find_presets
+from sublet.web.delegation_form import apply_preset, delegation_lines, find_presets, told_of_ignored
 from sublet.web.filters import sentence
 from sublet.web.page import LISTED_MAX, PageCall
 from sublet.web.pasted import parse_pasted_nameservers
@@ -139,6 +139,7 @@ async def show_many(call: PageCall, results: Sequence[ChangeResult] = ()) -> Res
         chosen=chosen,
         left_out=len(wanted) - len(chosen),
         results=results,
+        told=told_of_ignored(parse_pasted_nameservers(call.form.get("nameservers", "")).ignored),
         holders=holders,
         presets=await find_presets(call) if action == "nameservers" else [],
     )

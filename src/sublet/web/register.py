@@ -85,7 +85,7 @@ async def send(call: PageCall) -> Response:
     path, name = f"/names/{done.subdomain.fqdn}", done.subdomain
     if not name.nameservers and _can_have_records(await _find_domains(call), name.fqdn):
         path += "/records"
-    told = (*told_of_taken(pasted), *told_of_ignored(pasted))
+    told = (*told_of_taken(pasted), *told_of_ignored(pasted.ignored))
     paid = [f"It cost {plural(done.charged_credits, 'credit')}."] if done.charged_credits else []
     sentences = " ".join((f"{name.fqdn} is registered.", *paid, *told))
     return call.redirect(path, sentences, is_warning=bool(pasted.ignored))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from sublet.errors import PriceChanged, Refusal, SignInRequired
 from sublet.platform_domains.api import ModeShape
 from sublet.subdomains.api import AvailabilityShape, UsageShape
-from sublet.web.delegation_form import apply_preset, find_presets
+from sublet.web.delegation_form import apply_preset, find_presets, told_of_ignored
 from sublet.web.filters import credits_, reason
 from sublet.web.names import CONCURRENCY, csv_file, refusal_text, run_for_each
 from sublet.web.page import PageCall
@@ -189,5 +189,6 @@ async def show(
         done=done,
         rest=rest,
         problem=problem,
+        told=told_of_ignored(parse_pasted_nameservers(call.form.get("nameservers", "")).ignored),
         presets=await find_presets(call),
     )
