@@ -44,6 +44,8 @@ SUBMIT_WRONG = """form => {
 FIRST_MAX = {"requests": 5, "octets": 60_000}
 """The start page, cold and compressed."""
 PAGE_MAX = {"requests": 6, "octets": 100_000}
+A4 = (718, 1047)
+"""What the margins of Chromium leave of a sheet, in CSS pixels."""
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +146,21 @@ def test_a_long_record_leaves_its_buttons_in_view(
         remove = opened.page.get_by_role("button", name="Remove TXT of @").bounding_box()
         assert remove is not None
         assert remove["x"] + remove["width"] < WIDE[0]
+
+
+def test_the_longest_label_fits_a_narrow_page(browser: Browser, filled: tuple[RunningService, str]) -> None:
+    service, secret = filled
+    with tab(browser, service, secret=secret, size=NARROW) as opened:
+        opened.open(f"/register?fqdn={'b' * 63}.{DOMAIN}")
+        assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_table_is_printed_with_all_its_columns(
+    browser: Browser, filled: tuple[RunningService, str]
+) -> None:
+    service, secret = filled
+    with tab(browser, service, secret=secret, size=A4) as opened:
+        opened.page.emulate_media(media="print")
+        opened.open("/credits")
+        cut = "[...document.querySelectorAll('.cards')].filter(each => each.scrollWidth > each.clientWidth)"
+        assert opened.page.evaluate(f"{cut}.length") == 0
