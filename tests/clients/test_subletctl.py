@@ -30,6 +30,7 @@ from sublet.tickets.model import TICKET_STATUSES
 from sublet_client._errors import BY_CODE
 from sublet_client._sync import DevicesMethods, SubdomainsMethods, TokensMethods
 from sublet_client.cli import login, profiles
+from sublet_client.cli import main as cli_main
 from sublet_client.cli.advice import CASES, NEXT, SENTENCES
 from sublet_client.cli.main import COMMANDS, root
 from sublet_client.client import Subdomains
@@ -645,6 +646,16 @@ def test_programs_store_profiles_one_after_the_other(tmp_path: Path, monkeypatch
         own["own"] = {"url": "https://names.example.net"}
     assert other.wait(60) == 0
     assert profiles.read_profiles().keys() == {"own", "other"}
+
+
+def test_a_command_that_is_interrupted_before_it_begins_has_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_main, "import_module", interrupt)
+    assert CliRunner().invoke(root, ["whoami"]).exit_code == 130
 
 
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

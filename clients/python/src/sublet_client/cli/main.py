@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sublet_client.cli.advice import EXIT_CODES
+from sublet_client.cli.advice import EXIT_CODES, INTERRUPTED
 
 COMMANDS = {
     "login": ("login:login", "Sign in with a browser, or store a token."),
@@ -52,12 +52,15 @@ class Commands(click.Group):
         """Return the names of all commands."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with this name, or None."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(f"sublet_client.cli.{module}"), name)
+        try:
+            found: click.Command = getattr(import_module(f"sublet_client.cli.{module}"), name)
+        except KeyboardInterrupt:  # click would end with the exit code of a refusal
+            ctx.exit(INTERRUPTED)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
@@ -90,10 +93,7 @@ def main(arguments: list[str] | None = None) -> Any:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")  # a change is no failure if its answer can't be shown
-    try:
-        return root.main(arguments, prog_name="subletctl")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    return root.main(arguments, prog_name="subletctl")
 
 
 if __name__ == "__main__":
