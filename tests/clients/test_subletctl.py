@@ -658,6 +658,11 @@ def test_a_command_that_is_interrupted_before_it_begins_has_an_exit_code(
     assert CliRunner().invoke(root, ["whoami"]).exit_code == 130
 
 
+def test_a_wrong_address_is_told(run: Run, service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBLET_URL", f"{service.base_url}/more")
+    assert "the address is wrong" in run("whoami", exit_code=1).stderr
+
+
 def test_an_unreachable_registry_has_an_exit_code(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBLET_URL", "http://127.0.0.1:9/api/v1")
     for words in (("names", "list"), ("login", "http://127.0.0.1:9", "--token")):

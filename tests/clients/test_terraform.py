@@ -484,7 +484,7 @@ def test_a_proxy_without_a_registry_and_a_wrong_value_are_told_apart(monkeypatch
         provider.client.subdomains.get("..")
     assert [each.summary for each in diagnostics.diagnostics] == [
         "It answered with the status 502. Try again later.",
-        "The fqdn `..` is empty or only dots. Check it.",
+        "The fqdn `..` is empty, only dots, or has a slash. Check it.",
     ]
 
 

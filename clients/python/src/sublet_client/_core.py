@@ -188,8 +188,8 @@ def path_of(template: str, **parts: object) -> str:
         ValueError: a parameter would lead to another path (RFC 3986, section 5.2.4).
     """
     for name, value in parts.items():
-        if str(value) in ("", ".", ".."):
-            raise ValueError(f"The {name} `{value}` is empty or only dots. Check it.")
+        if str(value) in ("", ".", "..") or "/" in str(value):
+            raise ValueError(f"The {name} `{value}` is empty, only dots, or has a slash. Check it.")
     return template.format(**{name: quote(str(value), safe="") for name, value in parts.items()})
 
 
