@@ -322,12 +322,12 @@ def test_a_closed_output_is_no_fault(tmp_path: Path) -> None:
 def test_control_characters_of_users_are_escaped(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     answer(registry.url, "label", "set", "gold", "--domain", "example.test", "--class", "reserved")
-    name = "\x1b[31mred \x9b[bold]markup[/bold]"
+    name = "\x1b[31mred \x9b[bold]markup[/bold] \u0dca\u200d\u0dbb"  # with the joiner of Sinhala
     registry.write(lambda tx: update_user(tx, 1, name=name))
     for words in (["user", "list"], ["user", "show", ANNA]):
         shown = run(registry.url, *words).stdout
         assert "\x1b" not in shown
-        assert "<U+001B>[31mred <U+009B>[bold]markup[/bold]" in shown
+        assert "<U+001B>[31mred <U+009B>[bold]markup[/bold] \u0dca\u200d\u0dbb" in shown
     shown = run(registry.url, "user", "list", "--json").stdout
     assert r"\u001b[31mred \u009b[bold]" in shown
     assert name in {each["name"] for each in json.loads(shown)}

@@ -409,8 +409,9 @@ def test_tokens_tickets_and_other_commands(
     assert "The former secret is valid until" in rotated
     assert "SUBLET_TOKEN has the former secret" in rotated
     number = run("tickets", "open", "A question", "-", "-q", text="What is glue?").stdout.strip()
-    run("tickets", "reply", number, "Found it.")
-    assert "What is glue?" in run("tickets", "show", number).stdout
+    run("tickets", "reply", number, "Found it: \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645.")
+    shown = run("tickets", "show", number).stdout
+    assert ("What is glue?" in shown, "\u06cc\u200c\u062e" in shown) == (True, True)
     assert number in run("tickets", "list").stdout
     group = run("organizations", "create", "Collective", "-q").stdout.strip()
     run("organizations", "rename", group, "Cooperative")

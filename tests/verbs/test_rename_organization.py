@@ -20,11 +20,16 @@ def test_the_name_changes_and_the_slug_stays(registry: Registry) -> None:
     before = registry.dump()
     registry.write(rename_organization, registry.actor(), organization_id, "Coop")
     assert registry.dump() == before
+    sri_lanka = "\u0dc1\u0dca\u200d\u0dbb\u0dd3 \u0dbd\u0d82\u0d9a\u0dcf"  # with a joiner
+    assert registry.write(rename_organization, registry.actor(), organization_id, sri_lanka).name == sri_lanka
     assert registry.doctor() == []
 
 
 def test_refusals(registry: Registry) -> None:
     organization_id = share(registry)
+    registry.refused(
+        ValidationFailed, rename_organization, registry.actor(), str(organization_id), "a\u202eb"
+    )
     registry.refused(ValidationFailed, rename_organization, registry.actor(), str(organization_id), None)
     registry.refused(NotFound, rename_as_operator, OPERATOR, "nothing", "Name")
 

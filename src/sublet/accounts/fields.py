@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from sublet.dns.names import InvalidName, map_text, parse_host_name, parse_label, shown
+from sublet.dns.names import InvalidName, is_printable, map_text, parse_host_name, parse_label, shown
 from sublet.errors import FieldError
 
 EMAIL_LENGTH_MAX = 254
@@ -122,7 +122,7 @@ def check_text(
     if len(line) > length_max:
         message = f"The text has {len(line):,} characters. Give at most {length_max}."
         return line, [FieldError(field, "too_long", message)]
-    if not line.isprintable():
+    if not is_printable(line):
         message = f"`{shown(line)}` has characters that can't be printed. Remove them."
         return line, [FieldError(field, "value_invalid", message)]
     return line, []

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from sublet.dns.names import is_printable
 from sublet.errors import FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
@@ -105,7 +106,7 @@ def format_cell(value: Any) -> str:
 
 def escape_controls(text: str) -> str:
     """Return a text with each unprintable character, except line breaks, replaced by its code point."""
-    return "".join(char if char.isprintable() or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
+    return "".join(char if is_printable(char) or char == "\n" else f"<U+{ord(char):04X}>" for char in text)
 
 
 def key_value_lines(**values: Any) -> tuple[str, ...]:

@@ -78,6 +78,9 @@ hyphens in places 3 and 4.
 """
 
 
+_JOINERS: Final = {0x200C: None, 0x200D: None}
+
+
 class InvalidName(ValueError):  # noqa: N818 - named like the classes in sublet.errors
     """The text is not a name of the required kind; `str()` is a message for users."""
 
@@ -88,6 +91,13 @@ def shown(text: str) -> str:
     """
     visible = "".join(char if char.isprintable() else f"<U+{ord(char):04X}>" for char in text[:81])
     return visible if len(visible) <= 80 else visible[:79] + "…"
+
+
+def is_printable(text: str) -> bool:
+    """True if a text has only printable characters, and joiners, without which people can't write Persian or
+    Sinhala.
+    """
+    return text.translate(_JOINERS).isprintable()
 
 
 def parse_label(text: str) -> str:

@@ -148,10 +148,11 @@ def _text(value: Any) -> str:
 
 def _printable(text: str) -> str:
     """Return a text without control characters, which a terminal would obey: some
-    texts are of other people.
+    texts are of other people. The joiners of Persian and Sinhala stay.
     """
     return "".join(
-        each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text
+        each if each.isprintable() or each in "\n\u200c\u200d" else "\N{REPLACEMENT CHARACTER}"
+        for each in text
     )
 
 
