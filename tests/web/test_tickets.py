@@ -1,5 +1,7 @@
 """Tickets and credits at the console."""
 
+from pathlib import Path
+
 import pytest
 
 from sublet.restrictions import SCOPES
@@ -8,7 +10,7 @@ from sublet.subdomains.transfers.model import STATES
 from sublet.tickets.model import TICKET_STATUSES, TICKET_TYPES
 from sublet.web import activity, tickets, tokens, transfers
 from support.console_client import console
-from support.running_service import RunningService
+from support.running_service import RunningService, registry_address, running_service
 
 HOSTILE = "<script>alert(1)</script>\n\"'><img src=x onerror=alert(1)> {{ 7*7 }}"
 
@@ -67,6 +69,19 @@ def test_a_message_may_have_its_whole_length_in_any_script(service: RunningServi
         browser.get("/tickets/new"), "/tickets/new", subject="Long", message="語" * 20_000
     )
     assert opened.path == "/tickets/T-000001"
+
+
+def test_a_form_is_kept_while_its_page_is_not_available(tmp_path: Path) -> None:
+    limits = {"rate_limits": True, "rate_limit_read_per_minute": 1}
+    with running_service(registry_address(tmp_path), **limits) as service:
+        ada = service.add_user()
+        browser = console(service, ada.email)
+        page = browser.get("/tickets/new")
+        refused = browser.submit(page, "/tickets/new", subject="", message="A long text")
+        assert (refused.status, "What you typed is kept" in refused.text) == (429, True)
+        assert browser.submit(refused, "", subject="Corrected").path == "/tickets/T-000001"
+        ticket = service.call(ada, "GET", "/support/tickets/T-000001").json()["ticket"]
+        assert ticket["messages"][0]["message"] == "A long text"
 
 
 def test_the_same_ticket_is_opened_once(service: RunningService) -> None:
