@@ -106,6 +106,7 @@ def test_an_invited_person_finds_the_invitations_and_answers_them(service: Runni
     assert ("invites you to Band" in shown, "Organizations 1 to answer" in shown) == (True, True)
     service.operator("user", "suspend", ben.email)
     page = browser.get("/organizations")
+    assert "Your account is suspended" in page.text, "before a form is filled in"
     (accepting,) = [each.action for each in page.forms if each.action.endswith("/accept")]
     assert browser.submit(page, accepting).status == 403
 
