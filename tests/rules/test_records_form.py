@@ -40,6 +40,8 @@ def outcome(fields: dict[str, str], stored: tuple[RecordSet, ...] = ()) -> list[
             {"mail_hosts": "mx1.example.com\n5 mx2.example.com", "spf": "v=spf1 -all"},
             ["@ 300 MX 10 mx1.example.com.", "@ 300 MX 5 mx2.example.com.", SPF],
         ),
+        ("mail", {"mail_hosts": "10 mx1.a.example, 20 mx2.a.example"}, ["@ 300 MX 10 mx1.a.example.", "@ 300 MX 20 mx2.a.example."]),  # noqa: E501
+        ("mail", {"mail_hosts": "a.example. 300 IN MX 5 mx.a.example."}, ["@ 300 MX 5 mx.a.example."]),
         ("text", {"text": "google=a b", "text_at": ""}, ['@ 300 TXT "google=a b"']),
         ("new", {"name": "", "type": "A", "ttl": "60", "values": "8.8.8.8\n\n8.8.4.4"}, ["@ 60 A 8.8.4.4", "@ 60 A 8.8.8.8"]),  # noqa: E501
         ("zone_file", {"zone_file": "$TTL 600\nwww IN A 8.8.8.8\n@ NS a.example."}, ["www 600 A 8.8.8.8"]),
@@ -61,6 +63,7 @@ def test_a_form_becomes_records(purpose: str, fields: dict[str, str], expected: 
         ("host", {"host": "2001:db8::g"}, "host: `2001:db8::g` is not an IP address."),
         ("addresses", {"addresses": ""}, "addresses: The value is empty."),
         ("mail", {"mail_hosts": "-"}, "mail_hosts: "),
+        ("mail", {"mail_hosts": "10 mx1.a.example 20 mx2.a.example"}, "mail_hosts: "),
         ("mail", {"mail_hosts": "mx.example", "spf": '"'}, "spf: "),
         ("text", {"text": "x", "text_at": "a b"}, "text_at: "),
         ("new", {"type": "A", "ttl": "x", "values": "8.8.8.8"}, "ttl: `x` is no number"),

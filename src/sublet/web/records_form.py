@@ -124,16 +124,26 @@ def _github_pages(form: Form, _fqdn: str, stored: Sequence[RecordSet]) -> Record
 
 def _mail(form: Form, fqdn: str, stored: Sequence[RecordSet]) -> RecordsForm:
     """Receive mail at hosts, whose order is their preference, and publish an SPF policy."""
-    hosts = []
-    for number, line in enumerate(form.lines("mail_hosts"), 1):
-        words = line.split()
-        hosts.append(" ".join(words[-2:]) if len(words) > 1 else f"{number * 10} {line}")
+    lines = [each.strip() for each in re.split("[\n,;]", form.get("mail_hosts", ""))]
+    hosts = [_mail_host(line, 10 * number) for number, line in enumerate(filter(None, lines), 1)]
     entries = [RecordSetInput("@", "MX", tuple(hosts) or ("",))]
     if spf := form.text("spf"):
         others = [each for each in stored if each.type != "TXT"]
         others += [_without_spf(each) for each in stored if each.type == "TXT"]
         entries.append(_with_added(fqdn, others, "@", "TXT", [spf]))
     return RecordsForm(tuple(entries), ("mail_hosts", "spf")[: len(entries)], "mail_hosts")
+
+
+def _mail_host(line: str, preference: int) -> str:
+    """Return the value of the MX record in a line, such as `mx1.example.com`, `10 mx1.example.com` or a line
+    of a zone file. A line with several hosts is returned, and the rule refuses it.
+    """
+    words = line.split()
+    types = [each.upper() for each in words]
+    words = words[types.index("MX") + 1 :] if "MX" in types[:-1] else words
+    if any("." in each for each in words[:-2]):
+        return line
+    return " ".join(words[-2:] if len(words) > 1 else [str(preference), *words])
 
 
 def _text(form: Form, fqdn: str, stored: Sequence[RecordSet]) -> RecordsForm:
