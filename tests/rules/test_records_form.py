@@ -57,7 +57,7 @@ def test_a_form_becomes_records(purpose: str, fields: dict[str, str], expected: 
         ("host", {"host": "mysite"}, "host: `mysite` is not a full name."),
         ("host", {"host": "a.example b.example"}, "host: A CNAME has one value."),
         ("host", {"host": ""}, "host: The value is empty."),
-        ("github", {"github_user": "Anna Lee"}, "github_user: `anna lee` has a blank"),
+        ("github", {"github_user": "Anna Lee"}, "github_user: `anna lee` has a space"),
         ("addresses", {"addresses": "10.0.0.1"}, "addresses: 10.0.0.1 is in 10.0.0.0/8"),
         ("addresses", {"addresses": "203.0.113.300"}, "addresses: `203.0.113.300` is not an IP address."),
         ("host", {"host": "2001:db8::g"}, "host: `2001:db8::g` is not an IP address."),

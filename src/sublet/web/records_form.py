@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 from msgspec import Struct
 
+from sublet.dns.names import shown
 from sublet.dns.types import RecordSet, RecordSetInput
 from sublet.errors import FieldError, validation_failed
 from sublet.platform_domains.model import PlatformDomain
@@ -119,7 +120,9 @@ def _github_pages(form: Form, _fqdn: str, stored: Sequence[RecordSet]) -> Record
     user = path.partition("/")[0] if host in ("github.com", "www.github.com") else host
     user = user.removeprefix("@").removesuffix(".").removesuffix(".github.io")
     if " " in user:
-        message = f"`{user}` has a blank, so it is no user name. Copy it from your page github.com/NAME."
+        message = (
+            f"`{shown(user)}` has a space, so it is no user name. Copy it from your page github.com/NAME."
+        )
         raise validation_failed([FieldError("github_user", "record_invalid", message)])
     pages = Form([("github_user", f"{user}.github.io" if user else "")])
     return _website(pages, "github_user", form.get("github_user_at", ""), stored)
