@@ -21,7 +21,7 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.whole
 
 DOMAIN = "example.test"
-BUSY, TARPIT = "16.2.1.1", "16.2.2.1"
+ROOT, BUSY, TARPIT = "16.1.1.1", "16.2.1.1", "16.2.2.1"
 OTHERS = tuple(f"16.3.{number}.1" for number in range(1, 11))
 NAMES: dict[str, str] = {
     **{f"busy{number}": BUSY for number in range(6)},
@@ -51,11 +51,13 @@ def test_limits_hold_over_two_workers(request: pytest.FixtureRequest, tmp_path: 
         )
         for address in dict.fromkeys(NAMES.values())
     }
-    if runs_outside(request, list(faulty_servers), seconds=200):
+    if runs_outside(request, [ROOT, *faulty_servers], seconds=200):
         return
+    root = FaultyNameServer(ROOT, (". 300 IN SOA root. hostmaster. 1 3600 900 86400 60",))
+    address = f"sqlite:///{tmp_path}/registry.db"
     with (
-        faulty_servers_running(list(faulty_servers.values())),
-        running_service(f"sqlite:///{tmp_path}/registry.db", health_checks=True) as service,
+        faulty_servers_running([root, *faulty_servers.values()]),
+        running_service(address, health_checks=True, health_root_hints=ROOT) as service,
     ):
         ada = service.add_user()
         service.operator("user", "edit", ada.email, "--free-quota", "100")

@@ -13,12 +13,13 @@ class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller see
     `str()` is the rest of a sentence that starts with the server's name.
 
     `cause` is "unreachable" (the server accepts no connection) or "no_answer" (a timeout, or the connection
-    was lost).
+    was lost). `errno` is the number of the system's error, or None.
     """
 
-    def __init__(self, cause: str, detail: str) -> None:
+    def __init__(self, cause: str, detail: str, errno: int | None = None) -> None:
         super().__init__(detail)
         self.cause = cause
+        self.errno = errno
 
 
 @asynccontextmanager
@@ -45,7 +46,7 @@ async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIt
     except OSError as error:
         reason = error.strerror or error
         if writer is None:
-            raise ConnectionFailed("unreachable", f"can't be reached: {reason}") from error
+            raise ConnectionFailed("unreachable", f"can't be reached: {reason}", error.errno) from error
         raise ConnectionFailed("no_answer", f"aborted the connection: {reason}") from error
     finally:
         if writer is not None:

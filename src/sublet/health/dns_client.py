@@ -79,9 +79,7 @@ class DnsClient:
             exchange = _over_tcp if tcp else _over_udp
             try:
                 wire = await exchange(query.to_wire(), address, port)
-            except (TimeoutError, ConnectionFailed):
-                failure = Reply(failure="no_answer")
-            except OSError as error:
+            except (OSError, ConnectionFailed) as error:
                 failure = Reply(failure="no_route" if error.errno in _NO_ROUTE else "no_answer")
                 if failure.failure == "no_route":
                     break
