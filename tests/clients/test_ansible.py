@@ -198,4 +198,4 @@ def test_drift_is_repaired_and_absent_names_are_restored(
     assert ansible.play(PLAY + NAME).changes == [True, True, False, False]
     assert service.delegation("blog.example.test") == NS
     wrong = ansible.play(PLAY + NAME.replace("NS1.provider.example.", "'-'"))
-    assert '"code": "validation_failed"' in wrong.text
+    assert "starts or ends with a hyphen" in wrong.results[-1]["msg"]

@@ -80,9 +80,9 @@ def clone(tmp_path: Path) -> Path:
     """A copy of what the Makefile's set-up reads, with a virtual environment whose pip a test chooses."""
     folder = tmp_path / "sublet"
     folder.mkdir()
-    for name in ("Makefile", "pyproject.toml", "README.md", *LOCKS):
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", *LOCKS):
         shutil.copy(ROOT / name, folder)
-    for name in ("src", "clients"):
+    for name in ("src", "clients", "tests/npm"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     run(sys.executable, "-m", "venv", folder / ".venv")
     return folder

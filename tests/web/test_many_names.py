@@ -58,8 +58,10 @@ def _register_names(tx: Tx, numbers: range) -> None:
 def test_no_page_blocks_the_event_loop(service: RunningService) -> None:
     assert service.loop is not None
     browser = console(service, ADA)
-    browser.get("/names")
-    found = {path: _longest_turn(service, browser, path) for path in (*(each.path for each in PAGES), *MORE)}
+    paths = (*(each.path for each in PAGES), *MORE)
+    for each in paths:  # the first answer of a process compiles the templates of its page
+        browser.get(each)
+    found = {path: _longest_turn(service, browser, path) for path in paths}
     assert max(found.values()) <= TURN_MAX_SECONDS, found
 
 
@@ -71,5 +73,5 @@ def _longest_turn(service: RunningService, browser: ConsoleClient, path: str) ->
     # The watcher notes a turn when it wakes up.
     asyncio.run_coroutine_threadsafe(asyncio.sleep(0.02), service.loop).result()
     watching.cancel()
-    assert status in (200, 404), path
+    assert status in (200, 404, 422), path
     return turns.longest_seconds
