@@ -61,8 +61,8 @@ class _Question(Struct, frozen=True):
     """A question about an owner. The records of the answer are those of `name`.
 
     `wants_all` is False for the NS and DS records of a delegation, and True for all records at an owner.
-    `failed_rdtype` is the type to which the server answered SERVFAIL. With `below_alias` the name is below a
-    wildcard with a CNAME record, and should have no records of its own.
+    `failed_rdtype` is the type of a first question to which the server answered SERVFAIL. With `below_alias`
+    the owner is below a wildcard with a CNAME record, and should have no records of its own.
     """
 
     name: str
@@ -100,8 +100,8 @@ async def read_back(
 
     Raises:
         ReadBackFailed: no connection; a timeout; a response that is truncated, not a DNS message, or answers
-            another question; an rcode other than NOERROR and NXDOMAIN, except SERVFAIL to an alias; neither
-            authority nor a referral for the name (the server doesn't have the zone).
+            another question; an rcode other than NOERROR and NXDOMAIN, but SERVFAIL is accepted for aliases;
+            neither authority nor a referral for the name (the server doesn't have the zone).
     """
     questions = [_Question(name, name, "NS") for name in desired]
     questions += [more for name, records in desired.items() for more in _about_records(name, records)]
@@ -343,7 +343,7 @@ def _parse(wire: bytes) -> _Response:
 def _records_for(question: _Question, response: _Response) -> Iterator[Record]:
     asked = f"{question.failed_rdtype or question.rdtype} at {question.owner}"
     if response.rcode == dns.rcode.SERVFAIL and question.below_alias:
-        return  # by PowerDNS, which follows the wildcard's alias; it doesn't follow one of the owner's own
+        return  # PowerDNS fails to follow the wildcard's alias, but only if the owner has no records
     if response.rcode not in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN):
         raise _BadResponse(f"answers {dns.rcode.to_text(dns.rcode.Rcode(response.rcode))} to {asked}")
     if question.failed_rdtype and dns.rdatatype.CNAME not in response.types[ANSWER]:

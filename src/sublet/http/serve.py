@@ -38,8 +38,10 @@ class _Connection(HttpToolsProtocol):
     """
 
     def on_headers_complete(self) -> None:
-        """Begin the request. What follows its body goes to another list, because a client could otherwise
-        add headers that the proxy sets, such as `X-Forwarded-For` (RFC 9110, section 6.5.1).
+        """Begin the request. The trailers after its body go to a list that nobody reads.
+
+        Otherwise a client could add headers that only the proxy may set, such as `X-Forwarded-For` (RFC 9110,
+        section 6.5.1).
         """
         super().on_headers_complete()
         self.headers = []

@@ -68,6 +68,7 @@ SECTIONS: dict[str, Section] = {
         (terms.c.id,),
         subdomains.c.user_id,
     ),
+    # By id: `balance_after` follows the ids, but not always the instants.
     "payments": Section(
         _columns(
             ledger_entries,

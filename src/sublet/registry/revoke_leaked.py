@@ -13,13 +13,14 @@ from sublet.mail.letter import quoted, render
 from sublet.mail.outbox import enqueue
 
 ROTATIONS_MAX = 10_000
-"""The maximum number of a token's rotations that are read, the newest first."""
+"""The maximum number of rotations by a token that are read from the audit, the newest first."""
 
 
 class RevokedToken(Struct, frozen=True):
     """A token that was revoked, and its user.
 
-    `leaked` is true if its own secret leaked, false if that of the token did that created or rotated it.
+    `leaked` is true if its own secret leaked. It is false if a token with a leaked secret has created or
+    rotated it.
     """
 
     token: Token
@@ -71,8 +72,8 @@ def _find_leaked(tx: Tx, secrets: Collection[str]) -> dict[int, Token]:
 
 
 def _list_valid_descendants(tx: Tx, token: Token) -> list[Token]:
-    """Return the other unrevoked tokens whose secrets this token has made, by creating or rotating them, or
-    one of these tokens, and so on.
+    """Return the unrevoked tokens that this token has created or rotated, those that they have created or
+    rotated, and so on. The token itself is left out.
     """
     found: dict[int, Token] = {token.id: token}
     newest = [token]

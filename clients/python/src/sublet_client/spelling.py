@@ -11,6 +11,7 @@ import hashlib
 import ipaddress
 import re
 import unicodedata
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -172,16 +173,13 @@ def parse_network(text: str) -> str:
     Raises:
         ValueError: it is no network, has bits set after the prefix, or a zone id, which can be any text.
     """
-    try:
-        network = None if "%" in text else str(ipaddress.ip_network(text.strip()))
-    except ValueError:
-        network = None
-    if network is None:
-        raise ValueError(
-            f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without "
-            "bits after the prefix."
-        )
-    return network
+    with suppress(ValueError):
+        if "%" not in text:
+            return str(ipaddress.ip_network(text.strip()))
+    raise ValueError(
+        f"`{_shown(text)}` is not a network. Give one such as 192.0.2.0/24 or 2001:db8::/48, without "
+        "bits after the prefix."
+    )
 
 
 def parse_ds(record: str | Ds | DsRecord | Dnskey, owner: str) -> str:
