@@ -21,7 +21,7 @@ async def show(call: PageCall) -> Response:
     """Show what RDAP answers about a name, and how to report it."""
     found: Domain = await call.api("rdap_domain", fqdn=call.parameters["fqdn"])
     contact = abuse_contact(call.shared.calls.context.settings)
-    return call.render(
+    return await call.render(
         "about",
         name=found,
         shown_name=to_unicode(found.ldh_name),

@@ -11,7 +11,7 @@ from sublet.web.page import LISTED_MAX, PageCall
 
 async def show(call: PageCall) -> Response:
     """Show the account."""
-    return call.render("account", user=(await call.api("me")).user)
+    return await call.render("account", user=(await call.api("me")).user)
 
 
 async def change(call: PageCall) -> Response:
@@ -38,7 +38,7 @@ async def send_email_code(call: PageCall) -> Response:
 
 async def show_code(call: PageCall) -> Response:
     """Show the form for the mailed code."""
-    return call.render("account_code", email=call.form.get("email", ""))
+    return await call.render("account_code", email=call.form.get("email", ""))
 
 
 async def confirm_email(call: PageCall) -> Response:
@@ -56,7 +56,7 @@ async def show_deletion(call: PageCall) -> Response:
         lost = conflict.details
         if "names" not in lost:
             call.refusal = conflict
-    return call.render("account_delete", lost=lost)
+    return await call.render("account_delete", lost=lost)
 
 
 async def delete(call: PageCall) -> Response:
@@ -68,7 +68,7 @@ async def delete(call: PageCall) -> Response:
 async def show_sessions(call: PageCall) -> Response:
     """Show the browsers that are signed in."""
     found = await call.api("list_sessions", query={"limit": LISTED_MAX})
-    return call.render("sessions", sessions=found.sessions)
+    return await call.render("sessions", sessions=found.sessions)
 
 
 async def end_session(call: PageCall) -> Response:
@@ -86,7 +86,7 @@ async def end_others(call: PageCall) -> Response:
 async def show_passkeys(call: PageCall) -> Response:
     """Show the passkeys and the recovery."""
     found = await call.api("list_passkeys")
-    return call.render("passkeys", passkeys=found.passkeys, recovery=found.recovery)
+    return await call.render("passkeys", passkeys=found.passkeys, recovery=found.recovery)
 
 
 async def remove_passkey(call: PageCall) -> Response:
@@ -113,4 +113,4 @@ async def show_credits(call: PageCall) -> Response:
     held = await call.api("credits")
     usage = (await call.api("free_subdomains")).usage
     found = await call.find_page("payments", filters)
-    return call.render("credits", held=held, usage=usage, filters=filters, found=found)
+    return await call.render("credits", held=held, usage=usage, filters=filters, found=found)

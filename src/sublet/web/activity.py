@@ -91,7 +91,7 @@ async def show(call: PageCall) -> Response:
         query[name] = filters[name] and filters[name] + time
     found = await call.find_page("activity", query)
     events = [(each, BY_WORDS[each.by], list(_changes(each))) for each in found.activity] if found else []
-    return call.render("activity", filters=filters, found=found, events=events, words=ACTION_WORDS)
+    return await call.render("activity", filters=filters, found=found, events=events, words=ACTION_WORDS)
 
 
 def _changes(event: ActivityShape) -> Iterator[tuple[str, str, str]]:

@@ -158,18 +158,18 @@ class Console:
             return None, await self._check_and_handle(call)
         except _NOT_SIGNED_IN as refusal:
             if call.request.method == "POST":
-                return refusal.code, self._refused(call, refusal)
+                return refusal.code, await self._refused(call, refusal)
             return refusal.code, RedirectResponse(f"/signin?next={quote(call.asked, safe='')}", 303)
         except Refusal as refusal:
-            return refusal.code, self._refused(call, refusal)
+            return refusal.code, await self._refused(call, refusal)
         except Exception:
             log.exception("fault", path=call.page.path)
             fault = internal_error(call.request_id)
-            return fault.code, self._refused(call, fault)
+            return fault.code, await self._refused(call, fault)
 
-    def _refused(self, call: PageCall, refusal: Refusal) -> Response:
+    async def _refused(self, call: PageCall, refusal: Refusal) -> Response:
         call.refusal = refusal
-        return call.render("refused")
+        return await call.render("refused")
 
     async def _check_and_handle(self, call: PageCall) -> Response:
         """Check the head, the rate limits, the form, the session and the origin of the form, then return the

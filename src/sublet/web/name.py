@@ -55,7 +55,7 @@ async def show(call: PageCall) -> Response:
     points = bool(subdomain.nameservers or shown.records)
     is_new = not points and "update_nameservers" in actions
     is_being_published = subdomain.status in ("provisioning", "failed") or bool(call.message) or is_published
-    return call.render(
+    return await call.render(
         "name",
         name=subdomain,
         progress=is_being_published and points and subdomain.status != "trashed",
@@ -132,7 +132,7 @@ async def show_delegation(call: PageCall) -> Response:
         raise
     except Refusal as refusal:  # Too many requests run at once. The page has a link to ask again.
         call.refusal = refusal
-    return call.render("delegation", fqdn=fqdn, found=found)
+    return await call.render("delegation", fqdn=fqdn, found=found)
 
 
 async def show_nameservers(call: PageCall) -> Response:
@@ -204,7 +204,7 @@ async def _show_changes(
 
 async def _render_nameservers(call: PageCall, subdomain: SubdomainShape, **values: Any) -> Response:
     records, records_etag = await stored_records(call)
-    return call.render(
+    return await call.render(
         "nameservers",
         name=subdomain,
         records=records,
@@ -238,7 +238,7 @@ async def restore(call: PageCall) -> Response:
 
 async def _show_quote(call: PageCall, action: str) -> Response:
     quote = call.refusal.quote if call.refusal else None
-    return call.render("quote", name=await _find(call), action=action, quote=quote)
+    return await call.render("quote", name=await _find(call), action=action, quote=quote)
 
 
 async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
@@ -251,7 +251,7 @@ async def _renew_or_restore(call: PageCall, action: str, done: str) -> Response:
     try:
         await call.api(action, members, fqdn=str(subdomain.id))
     except PaymentConfirmationRequired as refusal:
-        return call.render("quote", name=subdomain, action=action, quote=refusal.quote)
+        return await call.render("quote", name=subdomain, action=action, quote=refusal.quote)
     return call.redirect(f"/names/{subdomain.fqdn}", f"{subdomain.fqdn} {done}.")
 
 
@@ -262,7 +262,7 @@ async def show_delete(call: PageCall) -> Response:
     name = await _find(call)
     if name.status == "trashed":
         return _already_in_trash(call, name)
-    return call.render("delete", name=name)
+    return await call.render("delete", name=name)
 
 
 async def delete(call: PageCall) -> Response:
@@ -306,7 +306,7 @@ async def show_transfer(call: PageCall) -> Response:
     """Show the form that offers the name to another person."""
     if asked := sign_in_again(call):
         return asked
-    return call.render("transfer", name=await _find(call), holders=other_holders(call))
+    return await call.render("transfer", name=await _find(call), holders=other_holders(call))
 
 
 async def transfer(call: PageCall) -> Response:

@@ -71,7 +71,7 @@ async def show_list(call: PageCall) -> Response:
     is_filtered = any(value for name, value in asked.items() if name != "cursor")
     waiting = NOTHING_WAITS if is_filtered or filters["cursor"] else call.waiting
     without = [each.id for each in names if not each.nameservers]
-    return call.render(
+    return await call.render(
         "names",
         filters=filters,
         with_records=await call.read("list_subdomains", lambda tx, _call: ids_with_records(tx, without))
@@ -132,7 +132,7 @@ async def show_many(call: PageCall, results: Sequence[ChangeResult] = ()) -> Res
         return _file_of(await call.read("list_subdomains", partial(_read_chosen, chosen=chosen)))
     if asked := sign_in_again(call):
         return asked
-    return call.render(
+    return await call.render(
         "names_many",
         action=action,
         title=ACTIONS[action],

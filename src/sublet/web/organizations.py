@@ -14,7 +14,9 @@ async def show_list(call: PageCall) -> Response:
     """Show the invitations to the user, the user's organizations, and the form for a new one."""
     received = await call.api("list_received_invitations", query={"limit": LISTED_MAX})
     found = await call.api("list_organizations", query={"limit": LISTED_MAX})
-    return call.render("organizations", invitations=received.invitations, organizations=found.organizations)
+    return await call.render(
+        "organizations", invitations=received.invitations, organizations=found.organizations
+    )
 
 
 async def create(call: PageCall) -> Response:
@@ -47,7 +49,7 @@ async def show(call: PageCall) -> Response:
     if is_managed:
         found = await call.api("list_invitations", id=_organization_id(call), query={"limit": LISTED_MAX})
         invitations = found.invitations
-    return call.render(
+    return await call.render(
         "members",
         organization=organization,
         members=members,
@@ -94,7 +96,7 @@ async def show_deletion(call: PageCall) -> Response:
         "has_more_names": listed.page.has_more,
         "credits": (await call.api("credits")).credit_balance,
     }
-    return call.render("organization_delete", organization=organization, lost=lost)
+    return await call.render("organization_delete", organization=organization, lost=lost)
 
 
 async def delete(call: PageCall) -> Response:

@@ -1,5 +1,6 @@
 """The types of the console's pages: an entry of the page table, and one request for a page."""
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -323,11 +324,15 @@ class PageCall(Struct, kw_only=True):
         """
         return frozenset() if self.registrant is None else frozenset(self.registrant.restrictions.scopes)
 
-    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """Return a page. If there is a refusal, the page shows it and has its status."""
+    async def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """Return a page. If there is a refusal, the page shows it and has its status.
+
+        A thread renders it, because the first view of a page also compiles the template.
+        """
         refusal = self.refusal
         secret = self.client.session_secret() if self.registrant is not None else None
-        page = self.shared.render(
+        page = await asyncio.to_thread(
+            self.shared.render,
             template,
             {
                 "call": self,

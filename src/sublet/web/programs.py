@@ -47,7 +47,7 @@ async def _certificate(call: PageCall, created: Any) -> Response:
     keys = (await call.api("list_update_keys", fqdn=view.fqdn)).update_keys
     server = call.shared.calls.context.update_server
     host, port = parse_listen("update_address", server) if server else ("", 0)
-    return call.render("certificate", view=view, keys=keys, created=created, host=host, port=port)
+    return await call.render("certificate", view=view, keys=keys, created=created, host=host, port=port)
 
 
 async def show_address(call: PageCall) -> Response:
@@ -75,7 +75,7 @@ async def create_address_token(call: PageCall) -> Response:
 async def _address(call: PageCall, created: Any, host: str = "") -> Response:
     view = await call.read("get_records", records_view)
     scheme, _, service = call.client.public_url.partition("://")
-    return call.render(
+    return await call.render(
         "changing_address",
         view=view,
         created=created,
@@ -95,7 +95,7 @@ async def show_device(call: PageCall) -> Response:
             device = (await call.api("get_device", user_code=code)).device
     except Refusal as refusal:
         call.refusal = call.refusal or refusal
-    return call.render("device", code=device.user_code if device else code, device=device)
+    return await call.render("device", code=device.user_code if device else code, device=device)
 
 
 async def answer_device(call: PageCall) -> Response:
@@ -105,7 +105,7 @@ async def answer_device(call: PageCall) -> Response:
         found = await call.api("allow_device", {"may_spend": call.form.is_on("spend")}, user_code=code)
     else:
         found = await call.api("refuse_device", user_code=code)
-    return call.render("device_done", device=found.device)
+    return await call.render("device_done", device=found.device)
 
 
 def _fqdn(call: PageCall) -> str:

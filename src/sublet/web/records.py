@@ -64,7 +64,7 @@ class _Plan(Struct, frozen=True, kw_only=True):
 
 async def show(call: PageCall) -> Response:
     """Show the forms for the records of a name, and its records."""
-    return _render(call, await call.read("get_records", records_view))
+    return await _render(call, await call.read("get_records", records_view))
 
 
 async def change(call: PageCall) -> Response:
@@ -76,10 +76,10 @@ async def change(call: PageCall) -> Response:
     view = plan.view
     has_failed = view.provisioning.status == "failed"
     if not (plan.removed or plan.added or has_failed):
-        return _render(call, view, is_unchanged=True)
+        return await _render(call, view, is_unchanged=True)
     etag = call.form.get("etag") or view.etag
     if plan.needs_confirmation and not call.form.is_on("confirm"):
-        return call.render("records_change", plan=plan, etag=etag)
+        return await call.render("records_change", plan=plan, etag=etag)
     if view.nameservers:
         none: dict[str, Any] = {"nameservers": [], "glue": [], "ds_records": []}
         await call.api("update_nameservers", none, fqdn=view.fqdn)
@@ -87,7 +87,7 @@ async def change(call: PageCall) -> Response:
             done = await _store(call, plan.form, view.fqdn, etag)
         except Refusal as refusal:
             call.refusal = refusal
-            return _render(call, await call.read("get_records", records_view), title=_ONLY_REMOVED)
+            return await _render(call, await call.read("get_records", records_view), title=_ONLY_REMOVED)
     else:
         done = await _store(call, plan.form, view.fqdn, etag)
     is_published = done.provisioning.status in ("published", "none")
@@ -172,10 +172,10 @@ def _read_plan(tx: Tx, call: Call[None, None], *, form: Form) -> _Plan:
     )
 
 
-def _render(
+async def _render(
     call: PageCall, view: RecordsView, *, title: str = _NOT_STORED, is_unchanged: bool = False
 ) -> Response:
-    return call.render(
+    return await call.render(
         "records",
         view=view,
         title=title,

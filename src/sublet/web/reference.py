@@ -27,7 +27,7 @@ async def show(call: PageCall) -> Response:
     domains = (await call.api("platform_domains", query={"limit": DOMAINS_MAX})).platform_domains
     open_domains = [each for each in domains if each.registration_open]
     with_records = [each for each in open_domains if each.record_types]
-    return _render(
+    return await _render(
         call,
         reference,
         wanted=wanted,
@@ -47,7 +47,7 @@ async def show_group(call: PageCall) -> Response:
     reference = await _reference(call)
     for group in reference.groups:
         if group.slug == call.parameters["group"]:
-            return _render(call, reference, wanted="", group=group)
+            return await _render(call, reference, wanted="", group=group)
     raise NotFound("The reference has no such page. Look in its contents, at /docs.")
 
 
@@ -56,12 +56,12 @@ async def _reference(call: PageCall) -> Reference:
     return await asyncio.to_thread(call.shared.reference)
 
 
-def _render(call: PageCall, reference: Reference, **values: Any) -> Response:
+async def _render(call: PageCall, reference: Reference, **values: Any) -> Response:
     """Return the page.
 
     It is compressed, but not if a search repeats a text of the request beside data of a session (BREACH).
     """
-    page = call.render("reference", reference=reference, **values)
+    page = await call.render("reference", reference=reference, **values)
     if call.registrant is not None and values["wanted"]:
         return page
     return CompressedBody("text/html", bytes(page.body)).answer(call.request, {})
@@ -75,4 +75,4 @@ async def show_trial(call: PageCall) -> Response:
         for each in operations
         if each.example_body is not None
     }
-    return call.render("try_api", operations=operations, base_path=BASE_PATH, bodies=bodies)
+    return await call.render("try_api", operations=operations, base_path=BASE_PATH, bodies=bodies)

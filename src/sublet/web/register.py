@@ -43,7 +43,7 @@ async def show(call: PageCall, note: CheckNote | None = None) -> Response:
             call.refusal = call.refusal or refusal
         if availability is None or not is_available(availability):
             suggested = await suggest_names(call, label, domain, domains)
-    return call.render(
+    return await call.render(
         "register",
         domains=domains,
         fqdn=fqdn,

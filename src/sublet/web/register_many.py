@@ -175,7 +175,7 @@ async def show(
     rows = list(price_names(found, call.form.get("registration_mode", ""), usage, balance))
     good = [each for each in rows if each.offer is not None]
     offers = [mode for each in found if isinstance(each, AvailabilityShape) for mode in each.modes]
-    return call.render(
+    return await call.render(
         "register_many",
         status=422 if problem else 200,
         domains=domains,

@@ -35,7 +35,7 @@ async def show(call: PageCall) -> Response:
     if call.registrant is not None and call.refusal is None and not call.request.query_params.get("again"):
         return call.redirect(next_path(call))
     path = next_path(call)
-    return call.render("sign_in", next=path, chosen=_chosen_name(path))
+    return await call.render("sign_in", next=path, chosen=_chosen_name(path))
 
 
 async def send_code(call: PageCall) -> Response:
@@ -44,7 +44,7 @@ async def send_code(call: PageCall) -> Response:
     if not waits:
         await _mail_code(call)
     pause = int(CODES_TO_ADDRESS.within.total_seconds())
-    response = _render_code_form(call, seconds_left=waits or pause, is_too_soon=waits > 0)
+    response = await _render_code_form(call, seconds_left=waits or pause, is_too_soon=waits > 0)
     set_cookie(response, NEXT_COOKIE, quote(next_path(call)), NEXT_SECONDS)
     if not waits:
         sent_at = int(call.shared.calls.context.db.now().timestamp())
@@ -80,7 +80,7 @@ async def show_code(call: PageCall) -> Response:
     if call.refusal is None:
         return call.redirect("/signin")
     call.form.pop("code", None)  # A person types the right code into an empty field.
-    return _render_code_form(call, seconds_left=_seconds_left(call))
+    return await _render_code_form(call, seconds_left=_seconds_left(call))
 
 
 async def enter_code(call: PageCall) -> Response:
@@ -113,7 +113,7 @@ def show_opened(call: PageCall, path: str) -> Response:
 
 async def show_link(call: PageCall) -> Response:
     """Show a button that signs in. Mail programs follow links, so the link alone must not open a session."""
-    return call.render("sign_in_link", link_token=call.request.query_params.get("token", ""))
+    return await call.render("sign_in_link", link_token=call.request.query_params.get("token", ""))
 
 
 async def use_link(call: PageCall) -> Response:
@@ -124,7 +124,7 @@ async def use_link(call: PageCall) -> Response:
 
 async def show_done(call: PageCall) -> Response:
     """Say that the browser is signed in, in a tab beside the one with the user's form."""
-    return call.render("sign_in_done")
+    return await call.render("sign_in_done")
 
 
 async def show_sign_up(call: PageCall) -> Response:
@@ -139,7 +139,7 @@ async def show_sign_up_link(call: PageCall) -> Response:
     """
     token = call.request.query_params.get("token", "")
     invitation = await call.shared.calls.context.db.read(view_invitation, token)
-    return call.render("sign_up_link", link_token=token, invitation=invitation)
+    return await call.render("sign_up_link", link_token=token, invitation=invitation)
 
 
 async def use_sign_up_link(call: PageCall) -> Response:
@@ -192,8 +192,8 @@ def kept_path(call: PageCall) -> str:
     return _local_path(unquote(call.request.cookies.get(NEXT_COOKIE, "")))
 
 
-def _render_code_form(call: PageCall, *, seconds_left: int, is_too_soon: bool = False) -> Response:
-    return call.render(
+async def _render_code_form(call: PageCall, *, seconds_left: int, is_too_soon: bool = False) -> Response:
+    return await call.render(
         "sign_in_code", next=next_path(call), seconds_left=seconds_left, is_too_soon=is_too_soon
     )
 

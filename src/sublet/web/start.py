@@ -38,7 +38,7 @@ async def show(call: PageCall) -> Response:
             call.refusal = refusal
         if not any(is_available(each) for each in found):
             suggested = await suggest_names(call, label, typed, domains)
-    return call.render("start", domains=domains, wanted=wanted, found=found, suggested=suggested)
+    return await call.render("start", domains=domains, wanted=wanted, found=found, suggested=suggested)
 
 
 def split_name(name: str, domains: Sequence[PlatformDomainShape]) -> tuple[str, str]:

@@ -21,7 +21,7 @@ async def show_list(call: PageCall) -> Response:
     filters = call.filters("status", "type", "cursor")
     found = await call.find_page("list_tickets", filters)
     listed = found.tickets if found else ()
-    return call.render(
+    return await call.render(
         "tickets",
         filters=filters,
         statuses=[(each, each) for each in STATUSES],
@@ -36,7 +36,7 @@ async def show_list(call: PageCall) -> Response:
 async def show_new(call: PageCall) -> Response:
     """Show the form of a new ticket."""
     names = await call.api("list_subdomains", query={"limit": NAMES_MAX})
-    return call.render(
+    return await call.render(
         "ticket_new",
         types=list(TYPE_WORDS.items()),
         default=TYPE_DEFAULT,
@@ -65,7 +65,7 @@ async def show_one(call: PageCall) -> Response:
     marks = call.request.cookies.get(READ_COOKIE, "")
     marks = add_mark(marks, read_mark(ticket.id, ticket.last_message_at))
     call.waiting = call.waiting.without_read(marks)
-    response = call.render("ticket", ticket=ticket, type_words=TYPE_WORDS)
+    response = await call.render("ticket", ticket=ticket, type_words=TYPE_WORDS)
     set_cookie(response, READ_COOKIE, marks, int(ANSWERED_FOR.total_seconds()))
     return response
 

@@ -50,7 +50,7 @@ async def show_list(call: PageCall) -> Response:
     """Show the tokens."""
     filters = call.filters("cursor")
     found = await call.find_page("list_tokens", filters)
-    return call.render("tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of)
+    return await call.render("tokens", filters=filters, found=found, now=_now(), limits_of=_limits_of)
 
 
 def _limits_of(token: TokenDetailShape) -> list[str]:
@@ -73,7 +73,7 @@ async def show_new(call: PageCall, unknown: Sequence[str] = ()) -> Response:
         return asked
     ticked = call.form.lists.get("scopes", []) if call.form else list(SCOPES_DEFAULT)
     until = _day(_now() + LIFE_DEFAULT)
-    return call.render(
+    return await call.render(
         "token_new", scopes=_scopes(), ticked=ticked, until=until, latest=latest_day(), unknown=unknown
     )
 
@@ -86,7 +86,7 @@ async def create(call: PageCall) -> Response:
     if unknown := await _find_unconfirmed_names(call):
         return await show_new(call, unknown)
     created = await call.api("create_token", _members(call.form))
-    return call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
+    return await call.render("token_secret", token=created.token, secret=created.secret, is_new=True)
 
 
 async def _find_unconfirmed_names(call: PageCall) -> list[str]:
@@ -111,7 +111,7 @@ async def show_one(call: PageCall, unknown: Sequence[str] = ()) -> Response:
     answer = await call.api("get_token", id=str(call.parameters["id"]))
     token, is_outdated = answer.token, isinstance(call.refusal, PreconditionFailed)
     is_live = token.revoked_at is None and (token.expires_at is None or token.expires_at > _now())
-    return call.render(
+    return await call.render(
         "token",
         token=token,
         # A form that is shown again keeps the tag of the token that the user saw. If the token has changed
@@ -148,7 +148,7 @@ async def rotate(call: PageCall) -> Response:
     """Give a token a new secret, and show it."""
     members = {"overlap_seconds": call.form.number("overlap_seconds")}
     rotated = await call.api("rotate_token", members, id=str(call.parameters["id"]))
-    return call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
+    return await call.render("token_secret", token=rotated.token, secret=rotated.secret, is_new=False)
 
 
 async def revoke(call: PageCall) -> Response:

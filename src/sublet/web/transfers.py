@@ -15,7 +15,7 @@ async def show_list(call: PageCall) -> Response:
     """Show the offers."""
     filters = call.filters("state", "direction", "cursor")
     found = await call.find_page("list_transfers", filters)
-    return call.render(
+    return await call.render(
         "transfers",
         filters=filters,
         states=[(each, each) for each in STATES],
@@ -29,7 +29,7 @@ async def show_one(call: PageCall) -> Response:
     transfer = (await call.api("get_transfer", id=str(call.parameters["id"]))).transfer
     usage = (await call.api("free_subdomains")).usage
     holders, holder = holders_of(call), current_holder(call)
-    return call.render("offer", transfer=transfer, holders=holders, holder=holder, usage=usage)
+    return await call.render("offer", transfer=transfer, holders=holders, holder=holder, usage=usage)
 
 
 async def accept(call: PageCall) -> Response:
