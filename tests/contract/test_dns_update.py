@@ -275,6 +275,28 @@ def test_a_mac_of_an_impossible_length_is_malformed(shop: RunningService, user: 
         assert dns.rcode.to_text(answer.rcode()) == rcode, mac_octets
 
 
+def test_a_shortened_mac_is_too_short(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    wire = dns.update.UpdateMessage(key.fqdn, id=1).to_wire()
+    answer = exchange(shop, signed(wire, key, mac_octets=16))
+    assert (answer.rcode(), answer.tsig_error) == (dns.rcode.NOTAUTH, dns.rcode.BADTRUNC)
+    assert len(answer.tsig[0].mac) == 32, "signed (RFC 8945, section 5.3.2)"  # type: ignore[index]
+    wrong = bytearray(signed(wire, key, mac_octets=16))
+    wrong[-10] ^= 1  # in the MAC
+    assert exchange(shop, bytes(wrong)).tsig_error == dns.rcode.BADSIG
+
+
+def test_other_versions_of_edns_are_refused(shop: RunningService, user: Registrant) -> None:
+    key = new_key(shop, user)
+    update = update_of(key)
+    update.add(f"_acme-challenge.{key.fqdn}.", 60, "TXT", "a")
+    unsigned = dns.message.make_query("records.test", "SOA")
+    for message in (update, unsigned):
+        message.use_edns(1)
+        assert send(shop, message).rcode() == dns.rcode.BADVERS
+    assert records(shop, user, key) == {}
+
+
 def test_a_long_message_needs_a_connection(shop: RunningService, user: Registrant) -> None:
     key = new_key(shop, user)
     message = update_of(key)

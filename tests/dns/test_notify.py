@@ -56,8 +56,10 @@ def test_other_messages_have_no_effect() -> None:
     soa, broken = notify("example.test.", "SOA"), notify("blog.example.test.")[:20]
     signed = dns.message.from_wire(notify("blog.example.test."))
     signed.use_tsig(dns.tsig.Key("unknown", "eA==", "hmac-sha256"))
-    wires = (soa, broken, notify("a." * 100 + "test.") + bytes(500), signed.to_wire())
-    assert send(*wires) == (["NOTIMP", "FORMERR", "FORMERR", "NOTAUTH"], [])
+    later = dns.message.from_wire(notify("blog.example.test."))
+    later.use_edns(1)
+    wires = (soa, broken, notify("a." * 100 + "test.") + bytes(500), signed.to_wire(), later.to_wire())
+    assert send(*wires) == (["NOTIMP", "FORMERR", "FORMERR", "NOTAUTH", "BADVERS"], [])
     assert send(notify("blog.example.test."), takes=False) == (["NOTIMP"], [])
 
 

@@ -48,7 +48,8 @@ class NotifyLimit:
 def answer_notify(wire: bytes) -> tuple[Response, str | None]:
     """Return the response to a NOTIFY request, and the name of the child to check.
 
-    The name is None if the request is refused. A signed request gets NOTAUTH, because we have no keys.
+    The name is None if the request is refused. A signed request gets NOTAUTH, because we have no keys. An
+    EDNS version above 0 gets BADVERS (RFC 6891, section 6.1.3).
 
     Not checked: the sender, and that the child exists.
     """
@@ -64,4 +65,7 @@ def answer_notify(wire: bytes) -> tuple[Response, str | None]:
     if question.rdtype not in _TYPES or question.rdclass != dns.rdataclass.IN:
         return header_response(wire, dns.rcode.NOTIMP), None
     response = dns.message.make_response(message)
+    if message.edns > 0:
+        response.set_rcode(dns.rcode.BADVERS)
+        return Response(response.rcode(), response.to_wire()), None
     return Response(response.rcode(), response.to_wire()), question.name.to_text(omit_final_dot=True).lower()

@@ -180,6 +180,8 @@ class UpdateServer:
         Raises:
             UpdateError, Refusal: the message is refused.
         """
+        if read.message.edns > 0:
+            raise UpdateError(dns.rcode.BADVERS)
         restrictions = registrant.restrictions
         if "records:write" not in restrictions.scopes or not restrictions.allows_address(host):
             raise UpdateError(dns.rcode.REFUSED)
@@ -239,6 +241,9 @@ class UpdateServer:
         if question is None or question.rdtype != dns.rdatatype.SOA:
             return header_response(wire, dns.rcode.REFUSED)
         response = dns.message.make_response(message, pad=0)
+        if message.edns > 0:
+            response.set_rcode(dns.rcode.BADVERS)
+            return write_response(response)
         response.flags |= dns.flags.AA
         if over_tcp:
             await self._answer_soa(question, response)
