@@ -42,6 +42,7 @@ def send(*wires: bytes, takes: bool = True) -> tuple[list[str], list[str]]:
         assert reply is not None
         response = dns.message.from_wire(reply)
         assert response.opcode() == dns.opcode.NOTIFY
+        assert response.edns < 0 or response.payload == 1_232
         codes.append(dns.rcode.to_text(response.rcode()))
     return codes, acted
 

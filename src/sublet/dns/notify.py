@@ -13,7 +13,7 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 
-from sublet.dns.write_response import Response, header_response
+from sublet.dns.write_response import UDP_PAYLOAD_BYTES, Response, header_response
 from sublet.limits import NOTIFIES_PER_SECOND
 
 _TYPES = (dns.rdatatype.CDS, dns.rdatatype.CSYNC)
@@ -64,7 +64,7 @@ def answer_notify(wire: bytes) -> tuple[Response, str | None]:
         return header_response(wire, dns.rcode.FORMERR), None
     if question.rdtype not in _TYPES or question.rdclass != dns.rdataclass.IN:
         return header_response(wire, dns.rcode.NOTIMP), None
-    response = dns.message.make_response(message)
+    response = dns.message.make_response(message, our_payload=UDP_PAYLOAD_BYTES)
     if message.edns > 0:
         response.set_rcode(dns.rcode.BADVERS)
         return Response(response.rcode(), response.to_wire()), None

@@ -122,7 +122,7 @@ class UpdateServer:
         if read.key_name is None:
             return await self._answer_unsigned(wire, read.message, over_tcp=over_tcp)
         registrant = await self._authenticate(read)
-        response = dns.message.make_response(read.message, pad=0)
+        response = dns.message.make_response(read.message, our_payload=UDP_BYTES_MAX, pad=0)
         try:
             await self._act(wire, host, read, registrant, response, over_tcp=over_tcp)
         except UpdateError as error:
@@ -240,7 +240,7 @@ class UpdateServer:
         question = None if isinstance(message, dns.update.UpdateMessage) else _question(message)
         if question is None or question.rdtype != dns.rdatatype.SOA:
             return header_response(wire, dns.rcode.REFUSED)
-        response = dns.message.make_response(message, pad=0)
+        response = dns.message.make_response(message, our_payload=UDP_BYTES_MAX, pad=0)
         if message.edns > 0:
             response.set_rcode(dns.rcode.BADVERS)
             return write_response(response)
