@@ -412,8 +412,7 @@ def _models(schemas: Schema) -> str:
         is_given = not name.endswith(("Shape", "Answer"))
         lines.append(f"class {_named(name)}(Model, frozen=True, kw_only=True):")
         about = schema.get("description") or schema.get("title", name)
-        paragraphs = (" ".join(each.split()) for each in about.split("\n\n"))
-        lines.append(_docstring("\n\n".join(paragraphs), 4))
+        lines.append(_docstring(about, 4))
         required = schema.get("required", [])
         for key, value in members.items():
             is_secret = key in ("secret", "device_code")

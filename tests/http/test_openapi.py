@@ -72,6 +72,10 @@ def test_document_is_openapi_3_1_and_all_references_exist() -> None:
         validator(schema)
 
 
+def test_texts_have_no_indents_of_docstrings() -> None:
+    assert not re.findall(r"\\n .{20}", json.dumps(DOCUMENT))
+
+
 @each_operation
 def test_answer_example_fits_struct_and_schema(operation: Operation) -> None:
     media = operation_of(operation)["responses"][str(operation.status)]["content"]["application/json"]

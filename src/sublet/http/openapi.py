@@ -56,6 +56,20 @@ def reference(struct: type[msgspec.Struct]) -> Schema:
     return {"$ref": REF_TEMPLATE.format(name=struct.__name__)}
 
 
+def _components(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]:
+    """Return the schemas of Structs and of the Structs inside them, by name."""
+    _, found = msgspec.json.schema_components(list(structs), ref_template=REF_TEMPLATE)
+    for schema in found.values():
+        if "description" in schema:
+            schema["description"] = _unwrap(schema["description"])
+    return dict(found)
+
+
+def _unwrap(docstring: str) -> str:
+    """Return a docstring with each paragraph on one line, and an empty line between them."""
+    return "\n\n".join(" ".join(each.split()) for each in docstring.split("\n\n"))
+
+
 def body_schemas(structs: Iterable[type[Body]]) -> dict[str, Schema]:
     """Return the schemas of request bodies and of the Structs inside them, by name.
 
@@ -63,7 +77,7 @@ def body_schemas(structs: Iterable[type[Body]]) -> dict[str, Schema]:
     stored data.
     """
     wanted = [*structs, *(form for each in TextOrObject.__subclasses__() for form in each.__subclasses__())]
-    _, found = msgspec.json.schema_components(wanted, ref_template=REF_TEMPLATE)
+    found = _components(wanted)
     for each in TextOrObject.__subclasses__():
         found.pop(each.__name__, None)
     schemas = {name: _with_limits(schema) for name, schema in found.items()}
@@ -81,18 +95,17 @@ def answer_schemas(structs: Iterable[type[msgspec.Struct]]) -> dict[str, Schema]
 
     Every member is required, because answers have them all.
     """
-    _, found = msgspec.json.schema_components(list(structs), ref_template=REF_TEMPLATE)
+    found = _components(structs)
     for schema in found.values():
         for member in schema.get("properties", {}).values():
             member.pop("default", None)
         schema["required"] = list(schema.get("properties", {}))
-    return dict(found)
+    return found
 
 
 def query_schemas(struct: type[msgspec.Struct]) -> dict[str, Schema]:
     """Return the schema of each query parameter of a Struct, by name. None of them is nullable."""
-    _, found = msgspec.json.schema_components([struct], ref_template=REF_TEMPLATE)
-    properties: dict[str, Schema] = found[struct.__name__]["properties"]
+    properties: dict[str, Schema] = _components([struct])[struct.__name__]["properties"]
     schemas = {}
     for name, schema in properties.items():
         kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
@@ -623,7 +636,7 @@ def _success(operation: Operation) -> dict[str, Any]:
     media: dict[str, Any] = {"schema": reference(operation.answer)}
     media["example"] = {"ok": True, **operation.example}
     return {
-        "description": (operation.answer.__doc__ or HTTPStatus(operation.status).phrase).strip(),
+        "description": _unwrap(operation.answer.__doc__ or HTTPStatus(operation.status).phrase),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names},
         "content": ({} if operation.takes_body else _text(operation, operation.example)) | {JSON_TYPE: media},
     }
