@@ -15,7 +15,7 @@ VARIABLES = {
     "SUBLET_URL": "The address of the API, before that of the profile.",
     "SUBLET_TOKEN": "The token, before that of the profile.",
     "SUBLET_PROFILE": "The profile; by default `default`.",
-    "SUBLET_DEADLINE_SECONDS": "How long to wait for each answer, as `--timeout` says; by default 60.",
+    "SUBLET_DEADLINE_SECONDS": "How long to wait for each answer, as `--timeout` says; by default 75.",
     "NO_COLOR": "If it is set, output has no colours.",
 }
 OF_EACH = ("profile", "timeout", "json_fields", "template", "quiet")

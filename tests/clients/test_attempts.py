@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 import sublet_client
+from sublet.operations.rate_limit_store import WINDOW_SECONDS
 from sublet_client._core import Call, Config, Reply, Send, Wait, attempts
-from sublet_client._settings import base_url_of, config_of
+from sublet_client._settings import DEADLINE_SECONDS, TIMEOUT_SECONDS, base_url_of, config_of
 from sublet_client._sync import (
     AccountMethods,
     DevicesMethods,
@@ -27,7 +28,7 @@ from sublet_client._sync import (
 )
 from support.http_clients import NO_TLS
 
-CONFIG = Config("https://names.example.net/api/v1", "secret-token", 60.0, 35.0, "test")
+CONFIG = Config("https://names.example.net/api/v1", "secret-token", DEADLINE_SECONDS, TIMEOUT_SECONDS, "test")
 DELETED = b'{"ok":true,"deleted":{"id":1,"fqdn":"a.example.net"}}'
 
 
@@ -138,6 +139,12 @@ def test_a_date_in_retry_after_counts_from_the_date_of_the_answer() -> None:
     headers = {"retry-after": "Wed, 25 Nov 2026 10:00:05 GMT", "date": "Wed, 25 Nov 2026 10:00:00 GMT"}
     _, _, waited = _run(ACCOUNT.me(), _refusal(503, "unavailable", headers), _refusal(401, "token_invalid"))
     assert waited == [5.0]
+
+
+def test_the_whole_minute_of_a_rate_limit_is_waited_for() -> None:
+    later = _refusal(429, "rate_limited", {"retry-after": str(WINDOW_SECONDS)})
+    _, _, waited = _run(ACCOUNT.me(), later, _refusal(401, "token_invalid"), jitter=1)
+    assert waited == [WINDOW_SECONDS + 1]
 
 
 def test_no_wait_exceeds_the_deadline() -> None:

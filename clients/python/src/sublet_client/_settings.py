@@ -11,8 +11,10 @@ import httpx2
 from sublet_client._core import Config
 from sublet_client._secret import Secret
 
-DEADLINE_SECONDS, TIMEOUT_SECONDS = 60.0, 35.0
-"""The service answers a change within 30 seconds and its wait for the DNS."""
+DEADLINE_SECONDS, TIMEOUT_SECONDS = 75.0, 35.0
+"""The service answers a change within 30 seconds and its wait for the DNS. The deadline is longer than the
+minute for which a rate limit may refuse requests.
+"""
 URL, TOKEN = "SUBLET_URL", "SUBLET_TOKEN"
 BASE_PATH = "/api/v1"
 EXAMPLE = f"https://names.example.net{BASE_PATH}"

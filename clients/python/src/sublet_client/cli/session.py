@@ -255,7 +255,7 @@ _OPTIONS = (
         type=Seconds(min=0, max=SECONDS_MAX, min_open=True),
         default=DEADLINE_SECONDS,
         metavar="SECONDS",
-        help="How long to wait for each answer; by default 60.",
+        help="How long to wait for each answer; by default 75.",
     ),
 )
 
