@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from sublet_client._errors import BY_CODE
+from sublet_client._errors import BY_CODE, RateLimited
 from sublet_client.exceptions import ApiError, NotReached, UnexpectedAnswer
 
 T = TypeVar("T")
@@ -89,7 +89,8 @@ class Reply:
 class Config:
     """Where the service is, and how long a call may take.
 
-    `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt.
+    `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. A wait for a rate
+    limit moves the deadline.
     """
 
     base_url: str
@@ -166,6 +167,8 @@ def attempts(
         pause = _pause(call, failure, reply, number, jitter())
         if pause is None or clock() + pause >= until:
             raise failure
+        if isinstance(failure, RateLimited):
+            until += pause  # other calls may use up the next minute before this one
         number += 1
         LOGGER.info(_RETRYING, call.operation, pause, failure.args[0])
         yield Wait(pause)

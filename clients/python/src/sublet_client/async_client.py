@@ -28,8 +28,9 @@ class AsyncClient:
 
     `base_url` is that of the service, such as `https://names.example.net/api/v1`; an address without a path
     gets `/api/v1`. Every change has an `Idempotency-Key`, so it is sent again after a lost answer and done
-    once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. `http` is an
-    HTTP client of yours, for a proxy or other certificates. Use it in an `async with` block, or call `close`.
+    once. `deadline_seconds` bounds a call with all its attempts, `timeout_seconds` one attempt. A wait for a
+    rate limit moves the deadline. `http` is an HTTP client of yours, for a proxy or other certificates. Use
+    it in an `async with` block, or call `close`.
 
     Raises:
         ValueError: `base_url` or `token` can't be one, or the proxy or the certificates of the environment
