@@ -99,8 +99,8 @@ def check_token(token: Token | None, now: datetime) -> Token:
     """
     if token is None:
         raise TokenInvalid(
-            "This token was never issued, or was replaced by a rotation. Use the token that replaced it. "
-            f"{NEXT_STEP}"
+            "This token was never issued, or was replaced by a rotation. Use the token that replaced it, if "
+            f"there is one. {NEXT_STEP}"
         )
     if token.revoked_at is not None:
         raise TokenRevoked(f"This token was revoked. {NEXT_STEP}")
