@@ -243,6 +243,26 @@ def test_a_sent_form_is_busy_until_the_browser_shows_it_again(
         expect(form).to_have_attribute("aria-busy", "false")
 
 
+def test_a_form_that_a_person_stops_can_be_sent_again(browser: Browser, service: RunningService) -> None:
+    _, secret = add_user(service, "stops@example.org")
+    with tab(browser, service, secret=secret) as opened:
+        opened.open("/organizations")
+        opened.page.route("**/organizations", lambda _route: None)  # no answer
+        opened.fill("Name", "Stops")
+        states = opened.page.evaluate("""async () => {
+            const form = document.querySelector("main form"), button = form.querySelector("button")
+            const on = (type) => new Promise((found) => navigation.addEventListener(type, found))
+            const begun = on("navigate"), stopped = on("navigateerror")
+            form.requestSubmit()
+            await Promise.all([begun, new Promise((passed) => setTimeout(passed))])
+            const sending = button.disabled
+            stop()  // as the key Esc does
+            await stopped
+            return [sending, button.disabled, form.getAttribute("aria-busy")]
+        }""")
+    assert states == [True, False, "false"]
+
+
 def test_an_error_in_a_folded_field_is_shown(browser: Browser, service: RunningService) -> None:
     _, secret = add_user(service, "folded@example.org")
     with tab(browser, service, secret=secret) as opened:

@@ -25,10 +25,15 @@ for (const form of forms) {
     // Disable buttons only after the browser has read the form, because it doesn't send a disabled button.
     form.addEventListener("submit", () => setTimeout(() => setBusy(form, true)))
 }
+function enableForms() {
+    for (const form of forms) setBusy(form, false)
+}
 // A page that the browser restores from its history is as it was when it was left.
 addEventListener("pageshow", (event) => {
-    if (event.persisted) for (const form of forms) setBusy(form, false)
+    if (event.persisted) enableForms()
 })
+// The person stopped the browser while it sent a form.
+globalThis.navigation?.addEventListener("navigateerror", enableForms)
 
 const quote = document.getElementById("quote")
 if (quote && !refused) {
