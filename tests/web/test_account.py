@@ -49,6 +49,7 @@ def test_the_account_is_changed(service: RunningService, browser: ConsoleClient)
     assert (wrong.status, "This code is wrong, used or too old" in wrong.text) == (422, True)
     done = browser.submit(wrong, "/account/email/code", code=code)
     assert ("The address is changed." in done.text, "ada@new.example.org" in done.text) == (True, True)
+    assert "on its way" not in browser.get("/account/email/code").text  # nothing was mailed
 
 
 @pytest.mark.operations("export", "delete_me")
