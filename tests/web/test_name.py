@@ -277,3 +277,14 @@ def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None
 def _in_trash(service: RunningService, who: Registrant) -> list[str]:
     found = service.list_all(who, "/subdomains?status=trashed", "subdomains")
     return [each["fqdn"] for each in found]
+
+
+def test_a_name_without_a_trash_is_deleted_for_good(service: RunningService) -> None:
+    service.add_domain("short.test", "--trash-days", "0")
+    gus = service.add_user("gus@example.org")
+    service.register(gus, "gus.short.test")
+    browser = console(service, gus.email)
+    page = browser.get("/names/gus.short.test/delete")
+    assert ("It can't be restored." in page.text, "trash" in page.text) == (True, False)
+    deleted = browser.submit(page, "/names/gus.short.test/delete")
+    assert (deleted.path, "gus.short.test is deleted." in deleted.text) == ("/names", True)

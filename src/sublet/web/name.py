@@ -262,7 +262,8 @@ async def show_delete(call: PageCall) -> Response:
     name = await _find(call)
     if name.status == "trashed":
         return _already_in_trash(call, name)
-    return await call.render("delete", name=name)
+    trash_days = await call.read("get_subdomain", _read_trash_days)
+    return await call.render("delete", name=name, trash_days=trash_days)
 
 
 async def delete(call: PageCall) -> Response:
@@ -270,8 +271,14 @@ async def delete(call: PageCall) -> Response:
     name = await _find(call)
     if name.status == "trashed":
         return _already_in_trash(call, name)
+    trash_days = await call.read("get_subdomain", _read_trash_days)
     done = await call.api("delete", fqdn=name.fqdn)
-    return call.redirect(f"/names/{done.deleted.fqdn}", f"{done.deleted.fqdn} is deleted.")
+    path = f"/names/{done.deleted.fqdn}" if trash_days else "/names"
+    return call.redirect(path, f"{done.deleted.fqdn} is deleted.")
+
+
+def _read_trash_days(tx: Tx, call: Call[None, None]) -> int:
+    return find_in_account_or_trash(tx, call.actor(), call.path["fqdn"]).trash_days
 
 
 def _already_in_trash(call: PageCall, name: SubdomainShape) -> Response:
