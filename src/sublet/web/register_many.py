@@ -47,9 +47,10 @@ async def send(call: PageCall) -> Response:
     if call.form.is_on("confirm"):
         rest = [_read_order(line) for line in call.form.lines("order")[:NAMES_MAX]]
         done = [_read_result(line) for line in call.form.lines("result")[:NAMES_MAX]]
+        hosts = parse_pasted_nameservers(call.form.get("nameservers", "")).values
         until = time.monotonic() + PORTION_SECONDS
         while rest:
-            done += await run_for_each(rest[:CONCURRENCY], partial(_register, call))
+            done += await run_for_each(rest[:CONCURRENCY], partial(_register, call, hosts))
             rest = rest[CONCURRENCY:]
             if isinstance(call.refusal, SignInRequired):
                 done += [Row(fqdn, text="Not registered: sign in again first") for fqdn, *_ in rest]
@@ -135,12 +136,12 @@ def price_names(
             yield Row(each.fqdn, offer)
 
 
-async def _register(call: PageCall, order: tuple[str, str, str]) -> Row:
+async def _register(call: PageCall, hosts: Sequence[str], order: tuple[str, str, str]) -> Row:
     fqdn, mode, price = order
     members = {
         "fqdn": fqdn,
         "registration_mode": mode,
-        "nameservers": list(parse_pasted_nameservers(call.form.get("nameservers", "")).values),
+        "nameservers": list(hosts),
         "confirm": True,
         "max_credits": int(price) if price.isascii() and price.isdigit() and len(price) < 10 else 0,
     }
