@@ -249,3 +249,7 @@ def test_the_service_works_with_one_of_two_apis(
         answer = client.get("/api/v1/subdomains", headers=bearer)
         assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
         assert int(answer.headers["retry-after"]) > 0
+        page = client.get("/names", headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+        assert "Load this page again" in page.text
+        assert_secured(page)
