@@ -12,7 +12,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
-from support.chromium import NARROW, WIDE, chromium, tab
+from support.browsers import signed_in
+from support.chromium import NARROW, WIDE, chromium, outside, tab
 from support.console_pages import DOMAIN, PAGES, ShownPage, fill, settings_of_pages
 from support.repetitions import share
 from support.running_service import RunningService, registry_address, running_service
@@ -153,6 +154,23 @@ def test_the_longest_label_fits_a_narrow_page(browser: Browser, filled: tuple[Ru
     with tab(browser, service, secret=secret, size=NARROW) as opened:
         opened.open(f"/register?fqdn={'b' * 63}.{DOMAIN}")
         assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_long_owner_and_an_unseen_text_leave_the_page_its_width(
+    browser: Browser, filled: tuple[RunningService, str]
+) -> None:
+    service, _ = filled
+    kim = outside(service.add_user, "kim@example.org")
+    record = {"name": f"{'a' * 60}.{'b' * 60}", "type": "TXT", "values": ["x"]}
+    outside(service.register, kim, f"kim.{DOMAIN}", records=[record])
+    secret, _ = (outside(signed_in, service, kim.email).secret for _ in range(2))
+    fits = "document.documentElement.scrollWidth <= innerWidth"
+    with tab(browser, service, secret=secret, size=NARROW) as opened:
+        opened.open(f"/names/kim.{DOMAIN}/delegation")
+        assert opened.page.evaluate(fits)
+    with tab(browser, service, secret=secret, size=(641, 740)) as opened:
+        opened.open("/sessions")
+        assert opened.page.evaluate(fits)
 
 
 def test_a_table_is_printed_with_all_its_columns(
