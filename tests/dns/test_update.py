@@ -19,6 +19,7 @@ from sublet.primaries.update import (
     is_fence,
     new_fence,
     plan_changes,
+    split_changes,
 )
 
 ZONE = "example.test"
@@ -125,6 +126,25 @@ def test_the_removal_of_many_records_fits_into_a_message() -> None:
     owners = [f"{number:060}.{BLOG}" for number in range(200)]
     message = build_update(plan_changes(ZONE, owners, [], owners), fence=A, next_fence=B)
     assert len(message.to_wire()) < 50_000
+
+
+def test_changes_that_are_too_long_for_a_message_are_sent_in_parts() -> None:
+    owners = [f"{f'{number:060}.' * 3}{BLOG}" for number in range(500)]
+    old, new = owners[:300], owners[200:]
+    changes = plan_changes(ZONE, old, [Record(each, "A", 300, "8.8.4.4") for each in new], old)
+    parts = split_changes(changes)
+    assert [each for part in parts for each in part.delete_owners] == old
+    assert [record.owner for part in parts for record in part.adds] == new
+    for part in parts:
+        assert part.with_records == set(part.delete_owners)
+        build_update(part, fence=A, next_fence=B, unused={each.owner for each in part.adds}).to_wire()
+    assert split_changes(parts[0]) == parts[:1]
+
+
+def test_too_many_records_of_one_owner_are_refused() -> None:
+    records = [Record(BLOG, "TXT", 300, f'"{number}{"x" * 240}"') for number in range(300)]
+    with pytest.raises(dns.exception.TooBig):
+        split_changes(plan_changes(ZONE, [BLOG], records))
 
 
 @pytest.mark.parametrize("text", ["", "hand", "A" * 32, "a" * 31, "a" * 33, "a" * 32 + "\n", "\u0661" * 32])

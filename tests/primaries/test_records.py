@@ -116,6 +116,22 @@ def test_aliases_that_the_server_cannot_follow_are_published(on: ServiceOn, ada:
     wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})
 
 
+def test_more_records_than_fit_into_a_message_are_changed_and_removed(on: ServiceOn, ada: Registrant) -> None:
+    """The update deletes each type at each owner."""
+    fqdn = f"long.{ZONE}"
+    on.service.operator("domain", "edit", ZONE, "--record-sets-max", "120")
+    on.service.register(ada, fqdn)
+    for first in (0, 60):
+        owners = [".".join([f"{number:060}"] * 3) for number in range(first, first + 120)]
+        sets = [{"name": each, "type": "CNAME", "values": ["host.example."]} for each in owners]
+        answer = on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets}).json()
+        assert answer["provisioning"]["status"] == "published", answer
+        published = {owner for owner, _, _ in on.records() if owner.endswith(fqdn)}
+        assert published == {f"{each}.{fqdn}" for each in owners}
+    on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
+    wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})
+
+
 @pytest.mark.parametrize("kind", share(("knot",), whole=KINDS))
 def test_a_cname_takes_the_place_of_other_records(kind: str, tmp_path: Path) -> None:
     """Knot loses a CNAME that is added by the message that deletes the others."""

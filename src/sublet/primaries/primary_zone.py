@@ -26,7 +26,14 @@ from sublet.primaries.primary import (
     send_update,
 )
 from sublet.primaries.publisher_transactions import Batch, Item, Result, settle_fence
-from sublet.primaries.update import ImplausiblePlan, build_aliases, build_update, plan_changes
+from sublet.primaries.update import (
+    ImplausiblePlan,
+    ZoneChanges,
+    build_aliases,
+    build_update,
+    plan_changes,
+    split_changes,
+)
 from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
 
@@ -135,7 +142,7 @@ class PrimaryZone:
             Unavailable: the database can't be used.
         """
         try:
-            primary, message, aliases = await self._prepare(batch)
+            primary, (message, *others) = await self._prepare(batch)
         except (PrimaryFault, BatchRefused, BatchStale):
             await self._delete_update(batch)
             raise
@@ -150,20 +157,18 @@ class PrimaryZone:
             if fault.cause == "unreachable":
                 await self._delete_update(batch)
             await self._raise_unless_applied(primary, batch, fault)
-        if aliases is not None:
-            with suppress(PrimaryFault):  # the read-back finds what is missing
-                await send_update(primary, aliases, timeout_seconds=TIMEOUT_SECONDS)
-        # The next message requires the fence that this message has set.
+        with suppress(PrimaryFault):  # the read-back finds what is missing
+            for each in others:
+                await send_update(primary, each, timeout_seconds=TIMEOUT_SECONDS)
+        # The next message requires the fence that these messages have set.
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
         )
         self._is_fence_certain = True
         return partial(self._read_back, primary, batch)
 
-    async def _prepare(
-        self, batch: Batch
-    ) -> tuple[Primary, dns.update.UpdateMessage, dns.update.UpdateMessage | None]:
-        """Return the primary, the message to send, and the message of `build_aliases` to send after it.
+    async def _prepare(self, batch: Batch) -> tuple[Primary, list[dns.update.UpdateMessage]]:
+        """Return the primary, and the messages to send one after the other.
 
         First read the fence from the server if it may have changed since our last update.
         """
@@ -179,13 +184,7 @@ class PrimaryZone:
                 (record for item in batch.items for record in item.desired),
                 with_records=(owner for item in batch.items for owner in item.owners_with_records),
             )
-            message = build_update(
-                changes,
-                fence=batch.fence,
-                next_fence=batch.next_fence,
-                unused=(owner for item in batch.items for owner in item.new_owners),
-            )
-            return primary, message, build_aliases(changes, fence=batch.next_fence)
+            return primary, _build_messages(batch, changes)
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error
@@ -257,6 +256,27 @@ class PrimaryZone:
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
         return [judge(item, served, after.serial) for item in batch.items]
+
+
+def _build_messages(batch: Batch, changes: ZoneChanges) -> list[dns.update.UpdateMessage]:
+    """Return the messages that apply the changes of a batch. The first one sets the fence that the others
+    require.
+
+    The changes of several names are in one message, because a batch that is too long can be halved. One name
+    may have too many records for a message.
+    """
+    unused = {owner for item in batch.items for owner in item.new_owners}
+    messages: list[dns.update.UpdateMessage] = []
+    for part in split_changes(changes) if len(batch.items) == 1 else [changes]:
+        message = build_update(
+            part,
+            fence=batch.next_fence if messages else batch.fence,
+            next_fence=batch.next_fence,
+            unused=unused.intersection(record.owner for record in part.adds),
+        )
+        aliases = build_aliases(part, fence=batch.next_fence)
+        messages += [message] if aliases is None else [message, aliases]
+    return messages
 
 
 def _owners_expected_empty(item: Item) -> frozenset[str]:

@@ -2,15 +2,16 @@
 (RFC 2136), each with a fence (rules).
 
 The fence is a TXT record at a reserved name of the zone. Each message requires that the fence has the value
-A, and sets it to a new value B (except that of `build_aliases`). So the server applies only one of two
-messages that require A. If a server that was frozen processes an old message after a newer one, the old
-message changes nothing.
+A, and sets it to a new value B. So the server applies only one of two messages that require A. If a server
+that was frozen processes an old message after a newer one, the old message changes nothing. If a change needs
+several messages, those after the first require B and leave it.
 """
 
 import re
 import secrets
 from collections.abc import Iterable
 
+import dns.exception
 import dns.name
 import dns.rdata
 import dns.rdataclass
@@ -23,6 +24,8 @@ from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 
 FENCE_LABEL = "_sublet"
 FENCE_TTL_SECONDS = 0
+PART_BYTES_MAX = 64_000
+"""The maximum size of a part, which leaves space for the signature (TSIG)."""
 _FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _BELOW = re.compile(r"(\*\.)?([a-z0-9_-]{1,63}\.)*")
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
@@ -114,6 +117,38 @@ def new_fence() -> str:
 def is_fence(text: str) -> bool:
     """True if a text may be the fence of a registry: it has the form of `new_fence`."""
     return _FENCE.fullmatch(text) is not None
+
+
+def split_changes(changes: ZoneChanges) -> list[ZoneChanges]:
+    """Return the changes in parts that each fit into a message. An owner is in one part only.
+
+    Raises:
+        dns.exception.TooBig: the changes of one owner are too long for a message.
+    """
+    new = {record.owner for record in changes.adds}
+    owners = sorted({*changes.delete_owners, *new})
+    message = build_update(changes, fence=new_fence(), next_fence=new_fence(), unused=new)
+    try:
+        message.to_wire(max_size=PART_BYTES_MAX)
+    except dns.exception.TooBig:
+        if len(owners) == 1:
+            raise
+    else:
+        return [changes]
+    middle = len(owners) // 2
+    return [
+        part for half in (owners[:middle], owners[middle:]) for part in split_changes(_at(changes, set(half)))
+    ]
+
+
+def _at(changes: ZoneChanges, owners: set[str]) -> ZoneChanges:
+    """Return the changes at some owners."""
+    return ZoneChanges(
+        changes.zone,
+        tuple(owner for owner in changes.delete_owners if owner in owners),
+        tuple(record for record in changes.adds if record.owner in owners),
+        changes.with_records & owners,
+    )
 
 
 def build_update(
