@@ -402,6 +402,7 @@ LEDGER: Faults = {
 """Each fault with the reports of the doctor: the invariant and the type of the object."""
 
 NOT_INDEXED = "nameservers_are_indexed subdomain, row_is_replayed subdomain"
+NOT_COUNTED = f"{NOT_INDEXED}, counts_are_right subdomain"
 REGISTRY: Faults = {
     "held twice": (
         sql(f"UPDATE subdomains SET released_at = NULL WHERE fqdn = '{OLD}'"),
@@ -439,9 +440,15 @@ REGISTRY: Faults = {
         _set(HELD, nameservers=["NS1.example.org"]),
         f"{NOT_INDEXED}, delegation_is_valid subdomain",
     ),
-    "purged": (_set(LOST, nameservers=list(NS)), f"{NOT_INDEXED}, purged_is_empty subdomain"),
+    "purged": (
+        _set(LOST, nameservers=list(NS), nameserver_count=len(NS)),
+        f"{NOT_INDEXED}, purged_is_empty subdomain",
+    ),
     "other name": (_set(OLD, label="new"), "fqdn subdomain"),
-    "left in the zone": (_set(SHOP, nameservers=[]), NOT_INDEXED),
+    "left in the zone": (_set(SHOP, nameservers=[]), NOT_COUNTED),
+    "left out of the zone": (_set(SHOP, nameserver_count=0), "counts_are_right subdomain"),
+    "DS records not counted": (_set(SHOP, ds_record_count=9), "counts_are_right subdomain"),
+    "records not counted": (_set(OLD, nameserver_count=0, record_count=1), "counts_are_right subdomain"),
     "waiting": (_set(SHOP, generation=99, generation_at=START), "nothing_waits subdomain"),
     "event without its fact": (_record("suspend", OLD), "row_is_replayed subdomain"),
     "no event of a fact": (_forget(FULL, "subdomain.delete"), "edges_only subdomain"),

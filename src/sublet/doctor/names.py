@@ -35,14 +35,22 @@ def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
     yield from _find_over_quota(tx, free_quota)
     yield from _find_waiting(tx)
     hosts = StreamById(delegation_store.stream_hosts(tx))
-    for subdomain in stream_all(tx):
-        for invariant, problem in _check_row(subdomain, hosts.take(subdomain.id)):
+    for subdomain, counts in zip(stream_all(tx), _stream_counts(tx), strict=True):
+        for invariant, problem in _check_row(subdomain, hosts.take(subdomain.id), counts):
             yield Violation(invariant, "subdomain", subdomain.id, problem)
 
 
 def stream_all(tx: Tx) -> Iterator[Subdomain]:
     """Yield all subdomains, also released ones, in the order of their ids."""
     return stream(tx, select_subdomains().order_by(subdomains.c.id))
+
+
+def _stream_counts(tx: Tx) -> Iterator[tuple[int, ...]]:
+    """Yield the stored numbers of nameservers, DS records and RRsets of each name, like `stream_all`."""
+    columns = subdomains.c
+    query = select(columns.nameserver_count, columns.ds_record_count, columns.record_count)
+    for row in tx.connection.execute(query.order_by(columns.id).execution_options(**STREAMED)):
+        yield tuple(row)
 
 
 def _find_held_twice(tx: Tx) -> Iterator[Violation]:
@@ -193,12 +201,18 @@ def _find_waiting(tx: Tx) -> Iterator[Violation]:
         yield Violation("nothing_waits", "subdomain", subdomain_id, sentence)
 
 
-def _check_row(subdomain: Subdomain, hosts: list[str]) -> Iterator[tuple[str, str]]:
+def _check_row(subdomain: Subdomain, hosts: list[str], counts: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     """Yield the invariants that a name's own row breaks, each with a sentence.
 
-    `hosts` are its nameservers in the index.
+    `hosts` are its nameservers in the index, and `counts` come from `_stream_counts`.
     """
     delegation = subdomain.delegation
+    right = (len(delegation.nameservers), len(delegation.ds_records), len(subdomain.records))
+    if counts != right:
+        yield (
+            "counts_are_right",
+            f"its stored numbers of nameservers, DS records and RRsets are {counts}, but it has {right}",
+        )
     checked, errors = check_delegation(
         subdomain.fqdn,
         delegation.nameservers,
