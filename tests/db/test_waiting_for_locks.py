@@ -17,6 +17,7 @@ from sublet.accounts.sessions import MAIL
 from sublet.accounts.tokens.issue import issue_token, revoke_token
 from sublet.accounts.tokens.tokens import create_token, revoke_own_token
 from sublet.credits.model import Payable
+from sublet.credits.packages import add_package, retire_package
 from sublet.db import Outdated, Tx
 from sublet.db.connect import postgresql_engine
 from sublet.errors import Conflict, DeviceNotFound, NotFound, ValidationFailed
@@ -26,6 +27,7 @@ from sublet.health.model import HEALTHY, Report
 from sublet.health.query_limits import claim_addresses
 from sublet.mail import store as mail_store
 from sublet.mail.operator_notices import mail_notices, notify_operator
+from sublet.platform_domains.labels import block_labels, set_label, unblock_labels, unset_label
 from sublet.platform_domains.platform_domain import add_platform_domain
 from sublet.processes.leases import PUBLISH_FOR, take_lease
 from sublet.registry.delete_user import delete_user
@@ -245,6 +247,29 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
         lambda tx: set_zone_record(tx, OPERATOR, "records.test", "shop", "A", ["192.0.2.7"]),
         refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
     )
+
+
+def _at_once(verb: Verb, refusal: type[Exception]) -> tuple[Verb, Verb]:
+    """Return a verb of two operators at once."""
+    return verb, refused(refusal, verb)
+
+
+@case("a label that is removed from the list")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    registry.write(set_label, OPERATOR, "example.test", "listed", "reserved")
+    return _at_once(lambda tx: unset_label(tx, OPERATOR, "example.test", "listed"), NotFound)
+
+
+@case("a pattern that is unblocked")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    registry.write(block_labels, OPERATOR, "pattern*")
+    return _at_once(lambda tx: unblock_labels(tx, OPERATOR, "pattern*"), NotFound)
+
+
+@case("a package that is retired")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    package = registry.write(add_package, OPERATOR, "Old", 5, "5.00", "EUR")
+    return _at_once(lambda tx: retire_package(tx, OPERATOR, package.id), Conflict)
 
 
 @case("the state of the sweep")

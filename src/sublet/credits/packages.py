@@ -40,7 +40,8 @@ def retire_package(tx: Tx, actor: Actor, package_id: int) -> Package:
     package = store.find_package(tx, package_id)
     if package is None:
         raise NotFound(f"There is no package {package_id}. See `sublet package list`.")
-    if package.retired_at is not None:
+    retired = store.retire_package(tx, package_id)
+    if retired is None:
         raise Conflict(f"The package {package.name} is retired already. No action needed.")
     audit.record(tx, actor, "package.retire", package_id, after={"retired_at": tx.now.isoformat()})
-    return store.retire_package(tx, package_id)
+    return retired

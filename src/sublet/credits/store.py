@@ -368,7 +368,9 @@ def insert_package(tx: Tx, name: str, credit_count: int, price: str, currency: s
     return Package(*tx.connection.execute(insert(packages).values(**row).returning(*_PACKAGE)).one())
 
 
-def retire_package(tx: Tx, package_id: int) -> Package:
-    """Mark a package as retired, and return it."""
-    changed = update(packages).where(packages.c.id == package_id).values(retired_at=tx.now)
-    return Package(*tx.connection.execute(changed.returning(*_PACKAGE)).one())
+def retire_package(tx: Tx, package_id: int) -> Package | None:
+    """Mark a package as retired, and return it. Return None if it is retired already."""
+    offered = (packages.c.id == package_id) & packages.c.retired_at.is_(None)
+    changed = update(packages).where(offered).values(retired_at=tx.now).returning(*_PACKAGE)
+    row = tx.connection.execute(changed).one_or_none()
+    return Package(*row) if row is not None else None

@@ -79,10 +79,9 @@ def unblock_labels(tx: Tx, actor: Actor, text: str, identifier: str | None = Non
     platform_domain_id = find_platform_domain(tx, identifier).id if identifier is not None else None
     pattern, errors = parse_pattern(text)
     found = None if errors else store.find_pattern(tx, platform_domain_id, pattern)
-    if found is None:
+    if found is None or not store.delete_pattern(tx, found.id):
         where = f"for {identifier}" if identifier is not None else "for all platform domains"
         raise NotFound(f"The pattern `{shown(text)}` is not blocked {where}. See `sublet label blocked`.")
-    store.delete_pattern(tx, found.id)
     audit.record(tx, actor, "label_pattern.unblock", found.id, before=_describe(found))
     return found
 
@@ -249,11 +248,10 @@ def unset_label(tx: Tx, actor: Actor, identifier: str, label: str) -> Label:
         listed = None
     else:
         listed = store.find_label(tx, platform_domain.id, label)
-    if listed is None:
+    if listed is None or not store.delete_label(tx, platform_domain.id, label):
         raise NotFound(
             f"The label `{shown(label)}` is not listed for {platform_domain.domain}. See `sublet label list`."
         )
-    store.delete_label(tx, platform_domain.id, label)
     before = describe_label(listed)
     audit.record(tx, actor, "label.unset", platform_domain.id, object_type="platform_domain", before=before)
     return listed

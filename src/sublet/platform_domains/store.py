@@ -533,12 +533,13 @@ def replace_label(tx: Tx, label: Label) -> None:
         )
 
 
-def delete_label(tx: Tx, platform_domain_id: int, label: str) -> None:
-    """Delete a label from the list, with its grants."""
+def delete_label(tx: Tx, platform_domain_id: int, label: str) -> bool:
+    """Delete a label from the list, with its grants. Return True if it was listed."""
     for table in (label_grants, labels):
-        tx.connection.execute(
+        deleted = tx.connection.execute(
             delete(table).where((table.c.platform_domain_id == platform_domain_id) & (table.c.label == label))
         )
+    return deleted.rowcount > 0
 
 
 def list_patterns(tx: Tx) -> list[LabelPattern]:
@@ -589,9 +590,9 @@ def insert_pattern(tx: Tx, platform_domain_id: int | None, pattern: str) -> Labe
     return LabelPattern(pattern_id, pattern, platform_domain_id, tx.now)
 
 
-def delete_pattern(tx: Tx, pattern_id: int) -> None:
-    """Delete a pattern."""
-    tx.connection.execute(delete(label_patterns).where(label_patterns.c.id == pattern_id))
+def delete_pattern(tx: Tx, pattern_id: int) -> bool:
+    """Delete a pattern. Return True if it existed."""
+    return tx.connection.execute(delete(label_patterns).where(label_patterns.c.id == pattern_id)).rowcount > 0
 
 
 def _of(platform_domain_id: int | None) -> ColumnElement[bool]:
