@@ -89,6 +89,9 @@ def test_an_offer_keeps_terms_that_are_not_given_and_can_be_withdrawn_and_offere
     assert registry.do(withdraw_offer, DOMAIN, "premium").withdrawn_at == registry.now
     again = registry.do(offer_mode, DOMAIN, "premium")
     assert (again.price_credits, again.renewal_price_credits, again.withdrawn_at) == (50, 20, None)
+    count = len(registry.events())
+    assert registry.do(offer_mode, DOMAIN, "premium", price_credits=50) == again
+    assert len(registry.events()) == count
     assert registry.do(offer_mode, "1", "free").price_credits == 0
 
 

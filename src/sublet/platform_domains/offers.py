@@ -49,6 +49,8 @@ def offer_mode(
     if price is None or renewal_price is None or errors:
         raise validation_failed(errors)
     offer = Offer(platform_domain.id, mode, price, renewal_price, period, None)
+    if offer == before:
+        return offer
     store.replace_offer(tx, offer)
     was = _describe(before) if before else None
     audit.record(tx, actor, "platform_domain.offer", platform_domain.id, before=was, after=_describe(offer))

@@ -267,8 +267,9 @@ class OperatorModel(Model):
             raise Refused("validation_failed")
 
         def effect() -> Any:
-            place.offers[mode] = offer
-            self.audit["platform_domain.offer"] += 1
+            if offer != place.offers.get(mode):
+                place.offers[mode] = offer
+                self.audit["platform_domain.offer"] += 1
 
         return effect
 
