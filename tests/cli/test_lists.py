@@ -100,6 +100,12 @@ def test_payment_list_has_only_payments(registry: Registry) -> None:
     assert answer(registry.url, "payment", "list", "--limit", "1") == payments[:1]
 
 
+def test_instants_have_years_of_four_digits(registry: Registry) -> None:
+    run(registry.url, "coupon", "add", "OLD", "--percent", "5", "--valid-from", "0001-02-03T04:05:06Z")
+    assert answer(registry.url, "coupon", "list")[0]["valid_from"] == "0001-02-03T04:05:06Z"
+    assert " 0001-02-03 04:05 UTC " in run(registry.url, "coupon", "list")
+
+
 def test_label_matches_takes_the_pattern_as_an_argument(registry: Registry) -> None:
     found = answer(registry.url, "label", "matches", "*alph*")
     assert [each["fqdn"] for each in found] == ["alpha.example.test"]

@@ -67,7 +67,8 @@ def select_members(value: Any, names: Iterable[str]) -> dict[str, Any]:
 
 def as_instant(at: datetime) -> str:
     """Return an instant as RFC 3339 in UTC with `Z`, to the second."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # `%Y` does not pad years before 1000.
+    return at.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def as_json(value: Any) -> str:
@@ -98,7 +99,7 @@ def format_cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return value.astimezone(UTC).isoformat(" ", "minutes").removesuffix("+00:00") + " UTC"
     if isinstance(value, list | tuple):
         return ", ".join(format_cell(each) for each in value) or "-"
     return escape_controls(str(value))
