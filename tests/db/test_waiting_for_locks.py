@@ -250,7 +250,7 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
 
 
 def _at_once(verb: Verb, refusal: type[Exception]) -> tuple[Verb, Verb]:
-    """Return a verb of two operators at once."""
+    """Return a verb that two operators run at once. The later one is refused."""
     return verb, refused(refusal, verb)
 
 

@@ -38,7 +38,7 @@ class _Connection(HttpToolsProtocol):
     """
 
     def on_headers_complete(self) -> None:
-        """Begin the request. The trailers after its body go to a list that nobody reads.
+        """Begin the request. The trailers after its body go to a list that is never read.
 
         Otherwise a client could add headers that only the proxy may set, such as `X-Forwarded-For` (RFC 9110,
         section 6.5.1).

@@ -262,8 +262,8 @@ def _build_messages(batch: Batch, changes: ZoneChanges) -> list[dns.update.Updat
     """Return the messages that apply the changes of a batch. The first one sets the fence that the others
     require.
 
-    The changes of several names are in one message, because a batch that is too long can be halved. One name
-    may have too many records for a message.
+    Only the changes of a single name are split. Several names that are too long for one message are halved by
+    the publisher, so that one message changes all records of a name.
     """
     unused = {owner for item in batch.items for owner in item.new_owners}
     messages: list[dns.update.UpdateMessage] = []

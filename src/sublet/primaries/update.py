@@ -25,7 +25,7 @@ from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 FENCE_LABEL = "_sublet"
 FENCE_TTL_SECONDS = 0
 PART_BYTES_MAX = 64_000
-"""The maximum size of a part, which leaves space for the signature (TSIG)."""
+"""The maximum octets of the message of a part. They leave space for the signature (TSIG)."""
 _FENCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _BELOW = re.compile(r"(\*\.)?([a-z0-9_-]{1,63}\.)*")
 _LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
@@ -127,7 +127,8 @@ def split_changes(changes: ZoneChanges) -> list[ZoneChanges]:
     """
     new = {record.owner for record in changes.adds}
     owners = sorted({*changes.delete_owners, *new})
-    message = build_update(changes, fence=new_fence(), next_fence=new_fence(), unused=new)
+    fence = new_fence()  # any, because only the size of the message counts
+    message = build_update(changes, fence=fence, next_fence=fence, unused=new)
     try:
         message.to_wire(max_size=PART_BYTES_MAX)
     except dns.exception.TooBig:
