@@ -13,6 +13,8 @@ from sublet.organizations.organization import (
     rename_as_operator,
     set_role_as_operator,
 )
+from sublet.platform_domains.labels import set_label
+from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.registry.delete_organization import delete_organization
 from sublet.registry.delete_user import delete_own_user
 from sublet.restrictions import SCOPES
@@ -110,6 +112,9 @@ def test_the_operator_changes_no_deleted_organization(registry: Registry) -> Non
     organization_id = share(registry)
     end(registry, organization_id, slug(registry, organization_id))
     registry.refused(NotFound, rename_as_operator, OPERATOR, str(organization_id), "New")
+    registry.refused(NotFound, grant_platform_domain, OPERATOR, "example.test", str(organization_id))
+    granted_to = (str(organization_id),)
+    registry.refused(NotFound, set_label, OPERATOR, "example.test", "a", "special", organizations=granted_to)
     for role in ("member", "owner"):
         registry.refused(
             NotFound, set_role_as_operator, OPERATOR, str(organization_id), "ben@example.org", role

@@ -49,6 +49,13 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
     return _only(found, identifier)
 
 
+def refuse_deleted_organization(tx: Tx, organization: Organization) -> None:
+    """Raise `NotFound` if an organization with an account is deleted."""
+    account = membership_store.find_account(tx, organization.id)
+    if account is not None and account.deleted_at is not None:
+        raise NotFound(f"The organization {organization.id} is deleted. See `sublet organization list`.")
+
+
 def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
     """Return the organization with this name, slug or id, or add one with this name.
 

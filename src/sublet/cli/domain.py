@@ -240,6 +240,7 @@ def show(session: Session, domain: Domain) -> Answer:
     found = session.read(lambda tx: _describe(tx, find_platform_domain(tx, domain)))
     shown = {
         **found,
+        "primary": found["primary"] or BUILT_IN,
         "secondaries": [f"{each.host} at {each.address}, port {each.port}" for each in found["secondaries"]],
         "granted_to": [each.name for each in found["granted_to"]],
     }

@@ -23,10 +23,11 @@ from sublet.accounts.organizations import (
     leave,
     lock_members,
     lock_organization,
+    refuse_deleted_organization,
 )
 from sublet.audit import Actor
 from sublet.db import Tx
-from sublet.errors import Conflict, NotFound, check_one_of, validation_failed
+from sublet.errors import Conflict, check_one_of, validation_failed
 from sublet.ids import parse_id
 from sublet.organizations.find import (
     check_role,
@@ -99,15 +100,8 @@ def rename_as_operator(tx: Tx, actor: Actor, identifier: str, name: str) -> Orga
     """
     lock_organization(tx, find_organization(tx, identifier), ())
     organization = find_organization(tx, identifier)
-    _refuse_deleted_organization(tx, organization)
+    refuse_deleted_organization(tx, organization)
     return _rename(tx, actor, organization, name)
-
-
-def _refuse_deleted_organization(tx: Tx, organization: Organization) -> None:
-    """Raise `NotFound` if an organization with an account is deleted."""
-    account = membership_store.find_account(tx, organization.id)
-    if account is not None and account.deleted_at is not None:
-        raise NotFound(f"The organization {organization.id} is deleted. See `sublet organization list`.")
 
 
 def _rename(tx: Tx, actor: Actor, organization: Organization, name: str | None) -> Organization:
@@ -157,7 +151,7 @@ def set_role_as_operator(tx: Tx, actor: Actor, identifier: str, user: str, role:
     person = find_user(tx, user)
     refuse_account(person)
     lock_members(tx, organization, {person.id})
-    _refuse_deleted_organization(tx, organization)
+    refuse_deleted_organization(tx, organization)
     refuse_deleted(find_user(tx, str(person.id)))
     if errors := check_one_of("role", role, ROLES):
         raise validation_failed(errors)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from sublet import audit
-from sublet.accounts.organizations import find_organization
+from sublet.accounts.organizations import find_organization, refuse_deleted_organization
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.look_alikes import skeleton
@@ -197,8 +197,8 @@ def set_label(
         NotFound: no such platform domain.
         ValidationFailed: any wrong fields: label, label_class, prices (not for reserved and blocked),
             organizations (only for special).
-        NotFound: no such organization.
-        Conflict: several organizations match.
+        For each organization, NotFound: no such organization; Conflict: several match; NotFound: it
+            is deleted.
     """
     platform_domain = find_platform_domain(tx, identifier)
     errors: list[FieldError] = []
@@ -220,7 +220,10 @@ def set_label(
         errors.append(FieldError("organizations", "value_invalid", message))
     if errors:
         raise validation_failed(errors)
-    granted = tuple(sorted({find_organization(tx, each).id for each in organizations}))
+    granted_to = [find_organization(tx, each) for each in organizations]
+    for organization in granted_to:
+        refuse_deleted_organization(tx, organization)
+    granted = tuple(sorted({each.id for each in granted_to}))
     before = store.find_label(tx, platform_domain.id, label)
     listed = Label(platform_domain.id, label, label_class, price_credits, renewal_price_credits, granted)
     if listed == before:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from sublet import audit
 from sublet.accounts.model import Organization
-from sublet.accounts.organizations import find_organization
+from sublet.accounts.organizations import find_organization, refuse_deleted_organization
 from sublet.audit import Actor
 from sublet.db import Tx
 from sublet.dns.names import InvalidName, ancestors, parse_domain_name, shown
@@ -212,9 +212,11 @@ def grant_platform_domain(tx: Tx, actor: Actor, identifier: str, organization: s
     Raises, in this order:
         NotFound: no such platform domain; no such organization.
         Conflict: several organizations match.
+        NotFound: the organization is deleted.
     """
     platform_domain = find_platform_domain(tx, identifier)
     granted_to = find_organization(tx, organization)
+    refuse_deleted_organization(tx, granted_to)
     if platform_domain.id in store.granted_platform_domain_ids(tx, granted_to.id):
         return PlatformDomainGrant(platform_domain, granted_to, granted=True, changed=False)
     store.insert_grant(tx, platform_domain.id, granted_to.id)
