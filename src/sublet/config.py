@@ -185,6 +185,9 @@ class Settings:
         300,
         "The maximum number of changes of a name's nameservers, glue and DS within 24 hours; 0: no limit.",
     )
+    record_changes_per_day: int = _setting(
+        1000, "The maximum number of changes of a name's records within 24 hours; 0: no limit."
+    )
     publish_wait_ms: int = _setting(
         1000,
         "The maximum time that the response to a change waits until a primary and its secondaries have it, "

@@ -8,7 +8,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dns.edns
@@ -20,6 +22,7 @@ import dns.query
 import dns.rcode
 import dns.tsig
 import dns.update
+import httpx
 import pytest
 
 from sublet.operations.idempotency import WriteResult, write_once
@@ -52,13 +55,17 @@ class Key:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    folder = tmp_path_factory.mktemp("updates")
+    with open_to_updates(tmp_path_factory.mktemp("updates")) as service:
+        yield service
+
+
+@contextmanager
+def open_to_updates(folder: Path, **settings: Any) -> Iterator[RunningService]:
+    """Run a service that answers DNS UPDATE."""
     (folder / "key").write_text(SECRET)
+    listen = f"127.0.0.1:{free_port()}"
     with opened(
-        folder,
-        free_quota=200,
-        update_key_file=str(folder / "key"),
-        update_listen=f"127.0.0.1:{free_port()}",
+        folder, free_quota=200, update_key_file=str(folder / "key"), update_listen=listen, **settings
     ) as service:
         yield service
 
@@ -239,10 +246,10 @@ def test_a_message_that_is_sent_again_while_it_runs_waits(
 ) -> None:
     running = [key_in_use_refusal()]
 
-    async def write_beside_the_first(*arguments: Any) -> WriteResult:
+    async def write_beside_the_first(*arguments: Any, **options: Any) -> WriteResult:
         if running:
             raise running.pop()
-        return await write_once(*arguments)
+        return await write_once(*arguments, **options)
 
     monkeypatch.setattr(server, "write_once", write_beside_the_first)
     key = new_key(shop, user)
@@ -560,6 +567,44 @@ def test_changes_of_all_protocols_are_serial(shop: RunningService, user: Registr
     assert set(stored.pop(("@", "TXT"))) == {f'"{by}{n}"' for by in "ua" for n in range(8)}
     assert {owner for owner, _ in stored} == {f"{by}{n}" for by in "uad" for n in range(8)}
     assert shop.doctor() == [], "the audit events are in serial order, and lead to what is stored"
+
+
+def test_the_changes_of_records_in_a_day_are_limited(tmp_path: Path) -> None:
+    """The limit counts the changes of one name by all protocols together."""
+    with open_to_updates(tmp_path, rate_limits=True, record_changes_per_day=4) as service:
+        user = new_user(service)
+        key = new_key(service, user)
+        path = f"/subdomains/{key.fqdn}"
+        token = service.issue_token(user.email, "records:write")
+
+        def by_update(number: int) -> str:
+            message = update_of(key)
+            message.add(f"{key.fqdn}.", 300, "TXT", f"u{number}")
+            return dns.rcode.to_text(send(service, message).rcode())
+
+        def by_api(number: int) -> httpx.Response:
+            record_set = {"name": "@", "type": "TXT", "values": [f'"{number}"']}
+            return service.call(user, "PATCH", f"{path}/records", {"records": [record_set]})
+
+        def by_zone_file(number: int) -> httpx.Response:
+            body = {"zone_file": f"{key.fqdn}. 300 IN TXT z{number}"}
+            return service.call(user, "PUT", f"{path}/zonefile", body)
+
+        def by_dyndns(number: int) -> str:
+            query = {"hostname": key.fqdn, "myip": f"8.8.4.{number}"}
+            return service.client.get(service.origin + "/nic/update", params=query, auth=("none", token)).text
+
+        assert (by_update(1), by_api(1).status_code) == ("NOERROR", 200)
+        assert (by_zone_file(1).status_code, by_dyndns(1)) == (200, "good 8.8.4.1\n")
+        stored = records(service, user, key)
+        assert (by_update(2), by_dyndns(2)) == ("REFUSED", "abuse\n")
+        for answer in (by_api(2), by_zone_file(2)):
+            assert (answer.status_code, answer.json()["error"]) == (429, "rate_limited")
+            assert 86_000 < int(answer.headers["retry-after"]) <= 86_400
+        assert records(service, user, key) == stored
+        assert by_dyndns(1) == "nochg 8.8.4.1\n"
+        key = new_key(service, user)  # of another name
+        assert by_dyndns(3) == "good 8.8.4.3\n"
 
 
 VALUES = {

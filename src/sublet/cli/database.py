@@ -142,8 +142,7 @@ def copy(
             f"Copied {counted(rows, 'row')} from {shown_source} to {shown_target}. The read-back was equal.",
             f"Broken invariants: {len(copied.violations) or 'none'}.",
             *(f"  {each}" for each in copied.violations),
-            "To move the registry, set `database_url` to the copy before you start the service. Never serve "
-            "the source again.",
+            "Set `database_url` to the copy before you start the service, and never serve the source again.",
         ]
     columns: list[Column] = [
         "table",

@@ -2,15 +2,18 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from math import ceil
 from typing import TypeVar
 
+from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Registrant
 from sublet.audit import Actor
 from sublet.db import Database, Tx
 from sublet.dns.names import shown
-from sublet.errors import Conflict, NotFound, SubdomainNotFound, SubdomainSuspended
+from sublet.errors import Conflict, NotFound, RateLimited, SubdomainNotFound, SubdomainSuspended
 from sublet.ids import parse_id
+from sublet.limits import DAY
 from sublet.restrictions import Restrictions
 from sublet.subdomains import store
 from sublet.subdomains.lifecycle import derive_status, is_allowed, is_gone, restorable_until
@@ -109,6 +112,28 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
         f"This subdomain is {status}, and {verb} is not possible in that state. Its timeline says what is "
         "possible.",
         details={"status": status},
+    )
+
+
+def refuse_over_changes_per_day(
+    tx: Tx, subdomain_id: int, action: str, changed: str, changes_per_day: int
+) -> None:
+    """Raise `RateLimited` if `changes_per_day` audit events of a name within 24 hours have this action; 0: no
+    limit. `changed` is what they changed, for the message.
+
+    The caller has locked the name's holder, so all changes are counted.
+    """
+    if changes_per_day == 0:
+        return
+    oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, action, changes_per_day)
+    if oldest_at is None or oldest_at + DAY <= tx.now:
+        return
+    # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
+    again_at = min(oldest_at, tx.now) + DAY
+    raise RateLimited(
+        f"The {changed} of this name can be changed {changes_per_day} times within 24 hours. Try again "
+        f"after {again_at:%Y-%m-%d %H:%M} UTC.",
+        retry_after_seconds=ceil((again_at - tx.now).total_seconds()),
     )
 
 

@@ -2,9 +2,6 @@
 /subdomains/{fqdn}/nameservers).
 """
 
-from datetime import timedelta
-from math import ceil
-
 from sublet import audit
 from sublet.accounts.find import lock_holder
 from sublet.accounts.model import User
@@ -13,10 +10,10 @@ from sublet.credits.model import Outcome
 from sublet.db import Tx
 from sublet.dns.delegation import check_delegation, prune_glue
 from sublet.dns.types import Delegation
-from sublet.errors import FieldError, RateLimited, RecordsExist, validation_failed
+from sublet.errors import FieldError, RecordsExist, validation_failed
 from sublet.structs import replace
 from sublet.subdomains import child_state_store, delegation_store, store
-from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.find import find_in_account, refuse_over_changes_per_day, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_records
 from sublet.subdomains.model import Subdomain, UpdateNameservers
 from sublet.subdomains.nameservers import (
@@ -28,7 +25,6 @@ from sublet.subdomains.nameservers import (
 )
 
 CHANGE = "subdomain.update_nameservers"
-DAY = timedelta(days=1)
 
 
 def update_nameservers(
@@ -98,7 +94,7 @@ def apply_change(
     if errors:
         raise validation_failed(errors)
     if delegation != stored or subdomain.provision_error is not None:
-        _refuse_over_changes_per_day(tx, subdomain.id, changes_per_day)
+        refuse_over_changes_per_day(tx, subdomain.id, CHANGE, "nameservers", changes_per_day)
         refuse_unregistered(
             tx,
             actor,
@@ -138,23 +134,4 @@ def changed_delegation(
         # An unchanged list may be older than the platform domain's limits.
         nameservers_min=1 if command.nameservers is None else subdomain.nameservers_min,
         nameservers_max=13 if command.nameservers is None else subdomain.nameservers_max,
-    )
-
-
-def _refuse_over_changes_per_day(tx: Tx, subdomain_id: int, changes_per_day: int) -> None:
-    """Raise `RateLimited` if a name has reached its limit of changes.
-
-    The lock of the user serializes changes, so all are counted.
-    """
-    if changes_per_day == 0:
-        return
-    oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, CHANGE, changes_per_day)
-    if oldest_at is None or oldest_at + DAY <= tx.now:
-        return
-    # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
-    again_at = min(oldest_at, tx.now) + DAY
-    raise RateLimited(
-        f"The nameservers of this name can be changed {changes_per_day} times within 24 hours. Try again "
-        f"after {again_at:%Y-%m-%d %H:%M} UTC.",
-        retry_after_seconds=ceil((again_at - tx.now).total_seconds()),
     )

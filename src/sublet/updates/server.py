@@ -208,10 +208,14 @@ class UpdateServer:
         check_zone(fqdn, message)
         check_sections(message)
         call = self._call(host, registrant, (message.mac or b"").hex(), hashlib.sha256(wire).hexdigest())
+        settings = self._context.settings
+        most = settings.record_changes_per_day if settings.rate_limits else 0
         done = None
         while done is None:
             try:
-                done = await write_once(call, update_records, call.actor(), fqdn, message)
+                done = await write_once(
+                    call, update_records, call.actor(), fqdn, message, changes_per_day=most
+                )
             except IdempotencyInProgress:  # the client didn't wait long enough for the answer
                 await asyncio.sleep(AGAIN_SECONDS)
         await wait_for_publication(call, done)

@@ -1,7 +1,7 @@
 """The API of the records of a name (docs/api.md, "Records")."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
@@ -23,7 +23,7 @@ from sublet.errors import (
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
 from sublet.operations.conditional import only_if_match
-from sublet.operations.idempotency import write_once
+from sublet.operations.idempotency import WriteResult, write_once
 from sublet.operations.operation import API, Operations, Parameter, Refusals, TextForm, sensitive
 from sublet.operations.shapes import Body, NoBody, Success
 from sublet.platform_domains.store import find_platform_domain
@@ -250,11 +250,9 @@ async def replace_zone_file(call: Call[ZoneFileBody, None]) -> Answer[ZoneFileSt
     )
     # 64 KiB take up to a tenth of a second.
     found = await asyncio.to_thread(read_zone_file, call.body.zone_file or "", fqdn)
-    verb = only_if_match(call, change_records, lambda tx: _show_zone_file(tx, call))
+    command = ChangeRecords(found.entries, replaces_all=True)
     try:
-        done = await write_once(
-            call, verb, call.actor(), fqdn, ChangeRecords(found.entries, replaces_all=True)
-        )
+        done = await _write(call, fqdn, command, lambda tx: _show_zone_file(tx, call))
     except ValidationFailed as refusal:
         raise validation_failed([found.error_in_file(each) for each in refusal.errors]) from refusal
     subdomain, provisioning = await wait_for_publication(call, done)
@@ -300,9 +298,23 @@ def _named(call: Call[Any, Any], values: tuple[str, ...], ttl: int | None = None
     return RecordSetInput(call.path["name"], call.path["type"], values, ttl)
 
 
+async def _write(
+    call: Call[Any, Any], fqdn: str, command: ChangeRecords, show: Callable[[Tx], Struct]
+) -> WriteResult:
+    """Change the records of a name, if `If-Match` allows it; `show` returns the answer of GET."""
+    settings = call.context.settings
+    return await write_once(
+        call,
+        only_if_match(call, change_records, show),
+        call.actor(),
+        fqdn,
+        command,
+        changes_per_day=settings.record_changes_per_day if settings.rate_limits else 0,
+    )
+
+
 async def _change(call: Call[Any, Any], command: ChangeRecords) -> Answer[RecordsAnswer]:
-    verb = only_if_match(call, change_records, lambda tx: show_records(tx, call))
-    done = await write_once(call, verb, call.actor(), call.path["fqdn"], command)
+    done = await _write(call, call.path["fqdn"], command, lambda tx: show_records(tx, call))
     subdomain, provisioning = await wait_for_publication(call, done)
     return done.answer(_answer(subdomain, provisioning))
 

@@ -15,7 +15,7 @@ from sublet.errors import DelegationExists, FieldError, RecordsNotAllowed, Token
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
 from sublet.subdomains import store
-from sublet.subdomains.find import find_in_account, refuse_unless_allowed
+from sublet.subdomains.find import find_in_account, refuse_over_changes_per_day, refuse_unless_allowed
 from sublet.subdomains.lifecycle import has_nameserver
 from sublet.subdomains.model import Subdomain
 from sublet.subdomains.records.rule import check_records
@@ -35,10 +35,13 @@ class ChangeRecords(Struct, frozen=True):
     replaces_all: bool = False
 
 
-def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords) -> Outcome:
+def change_records(
+    tx: Tx, actor: Actor, identifier: str, command: ChangeRecords, *, changes_per_day: int = 0
+) -> Outcome:
     """Change the records of a name, and have them published.
 
-    Unchanged records are published again if the last attempt failed.
+    Unchanged records are published again if the last attempt failed. `changes_per_day` is the maximum number
+    of changes of a name's records within 24 hours; 0 means no limit.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -50,6 +53,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
         RecordsNotAllowed: the platform domain accepts no records, and RRsets with values are given.
         ValidationFailed: all invalid fields of the resulting records.
         TokenRestricted: the token may not change the records at one of the owners that would change.
+        RateLimited: the records were changed too often.
     """
     lock_holder(tx, actor)
     subdomain = find_in_account(tx, actor, identifier)
@@ -68,6 +72,7 @@ def change_records(tx: Tx, actor: Actor, identifier: str, command: ChangeRecords
     before, after = set(subdomain.records), set(wanted)
     refuse_restricted(actor, [each.name for each in before ^ after])
     if before != after or subdomain.provision_error is not None:
+        refuse_over_changes_per_day(tx, subdomain.id, CHANGE, "records", changes_per_day)
         store.update_subdomain(tx, subdomain.id, **store.records_columns(wanted), **store.NEXT_GENERATION)
         audit.record(
             tx,

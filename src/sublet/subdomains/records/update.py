@@ -74,7 +74,9 @@ def check_sections(message: dns.update.UpdateMessage) -> None:
             raise UpdateError(dns.rcode.FORMERR)
 
 
-def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMessage) -> Outcome:
+def update_records(
+    tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMessage, *, changes_per_day: int = 0
+) -> Outcome:
     """Change the records of a name as a message says, if its prerequisites hold.
 
     Raises, in this order:
@@ -112,7 +114,7 @@ def update_records(tx: Tx, actor: Actor, fqdn: str, message: dns.update.UpdateMe
         )
         for (owner, type_name), (ttl_seconds, rdatas) in changed.items()
     )
-    return change_records(tx, actor, fqdn, ChangeRecords(inputs))
+    return change_records(tx, actor, fqdn, ChangeRecords(inputs), changes_per_day=changes_per_day)
 
 
 def _owner(fqdn: str, name: dns.name.Name) -> str:
