@@ -73,7 +73,9 @@ def test_automatic_renewal_has_a_ceiling(browser: ConsoleClient) -> None:
     assert (wrong.status, "max_credits-error" in wrong.response.text) == (422, True)
     done = browser.submit(wrong, f"{PATH}/auto-renew", enabled="yes", max_credits="12")
     assert "Automatic renewal: on, up to 12 credits" in done.text
+    done = browser.submit(done, f"{PATH}/auto-renew", max_credits="0")
     form = done.form(f"{PATH}/auto-renew").fields
+    assert form["max_credits"] == "0", "the page must show the ceiling that is stored"
     del form["enabled"]
     assert "Automatic renewal: off" in browser.post(f"{PATH}/auto-renew", form).text
 
