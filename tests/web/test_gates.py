@@ -132,6 +132,7 @@ def test_a_sign_in_is_asked_before_a_form_is_filled_in(world: World) -> None:
         "/register?fqdn=more.example.test",
         "/names/blog.example.test",
         "/names/blog.records.test/records",
+        f"/names/many?do=trash{'&fqdn=blog.example.test' * 50}",
         f"/o/{world.ids['organization']}/members",
     ):
         assert "in a new tab, then come back here" in world.old.get(path).text

@@ -94,8 +94,8 @@ def test_names_are_ordered_counted_and_changed_together(service: RunningService)
     assert "2 of 3 names changed" in done.text
     assert "1 name" in browser.get("/names").text
     service.clock.advance(minutes=11)
-    asked = browser.get("/names/many?do=trash&fqdn=cello.example.test")
-    assert asked.form("/signin").fields["next"] == "/names/many?do=trash&fqdn=cello.example.test"
+    refused = browser.submit(browser.get("/names/many?do=trash&fqdn=cello.example.test"), "/names/many")
+    assert (refused.status, refused.form("/names/many").fields["fqdn"]) == (403, "cello.example.test")
 
 
 def test_chosen_names_move_to_an_organization(service: RunningService) -> None:

@@ -26,7 +26,6 @@ from sublet.web.delegation_form import apply_preset, delegation_lines, find_pres
 from sublet.web.filters import sentence
 from sublet.web.page import LISTED_MAX, PageCall
 from sublet.web.pasted import parse_pasted_nameservers
-from sublet.web.sign_in import sign_in_again
 from sublet.web.transfers import acting_for_chosen_holder, move, other_holders, whose
 from sublet.web.waiting import NOTHING_WAITS, list_waiting_items
 
@@ -130,8 +129,6 @@ async def show_many(call: PageCall, results: Sequence[ChangeResult] = ()) -> Res
         return call.redirect("/names", "Choose names and what to do with them.", is_warning=True)
     if action == "export":
         return _file_of(await call.read("list_subdomains", partial(_read_chosen, chosen=chosen)))
-    if asked := sign_in_again(call):
-        return asked
     return await call.render(
         "names_many",
         action=action,
