@@ -26,6 +26,7 @@ def test_the_list_is_filtered_and_paged(service: RunningService) -> None:
     older = page.response.text.partition('<a class="button quiet" href="')[2].partition('"')[0]
     older_page = browser.get(f"/names{older.replace('&amp;', '&')}")
     assert ("5 older names" in older_page.text, "n04.example.test" in older_page.text) == (True, True)
+    assert ("Choose the first 50" in page.text, "Choose all" in older_page.text) == (True, True)
     found = browser.get("/names?q=n07&status=active")
     assert ("n07.example.test" in found.text, "n08.example.test" in found.text) == (True, False)
     assert "No name matches" in browser.get("/names?q=nothing").text
