@@ -142,6 +142,11 @@ def test_records_and_nameservers_replace_each_other(
     asked = send(browser, path, {"purpose": "github"}, github_user="octocat", github_user_at="www")
     assert (lines(asked, "removed"), lines(asked, "added")) == (NS, ["www 300 CNAME octocat.github.io."])
     assert service.delegation("switch.example.test") == set(NS)
+    newer = {"nameservers": ["ns3.provider.example"]}
+    service.call(ada, "PUT", "/subdomains/switch.example.test/nameservers", newer)
+    refused = confirm(browser, asked)
+    assert (refused.status, service.delegation("switch.example.test")) == (412, set(newer["nameservers"]))
+    asked = send(browser, path, {"purpose": "github"}, github_user="octocat", github_user_at="www")
     assert STORED in confirm(browser, asked).text
     assert stored(service, ada, path) == [WWW | {"values": ["octocat.github.io."]}]
     served = browser.get(f"{path}/delegation")

@@ -18,6 +18,7 @@ from sublet.operations.call import Call
 from sublet.operations.conditional import entity_tag
 from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.store import find_platform_domain
+from sublet.subdomains.api import SubdomainAnswer, shape_of
 from sublet.subdomains.find import find_in_account
 from sublet.subdomains.lifecycle import is_allowed
 from sublet.subdomains.records.api import show_records
@@ -46,6 +47,8 @@ class RecordsView(Struct, frozen=True, kw_only=True):
     may_change: bool
     provisioning: ProvisioningShape
     etag: str
+    name_etag: str
+    """The entity tag of the name, which changes with its nameservers."""
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
@@ -82,7 +85,8 @@ async def change(call: PageCall) -> Response:
         return await call.render("records_change", plan=plan, etag=etag)
     if view.nameservers:
         none: dict[str, Any] = {"nameservers": [], "glue": [], "ds_records": []}
-        await call.api("update_nameservers", none, fqdn=view.fqdn)
+        shown_tag = call.form.get("name_etag", "")
+        await call.api("update_nameservers", none, fqdn=view.fqdn, if_match=shown_tag)
         try:
             done = await _store(call, plan.form, view.fqdn, etag)
         except Refusal as refusal:
@@ -150,6 +154,7 @@ def _view(tx: Tx, call: Call[None, None]) -> tuple[RecordsView, PlatformDomain]:
         and is_allowed(subdomain, "update_nameservers", tx.now),
         provisioning=answer.provisioning,
         etag=entity_tag(answer),
+        name_etag=entity_tag(SubdomainAnswer(subdomain=shape_of(call, subdomain, tx.now))),
     )
     return view, platform_domain
 
