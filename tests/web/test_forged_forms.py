@@ -80,6 +80,8 @@ def test_a_form_without_the_token_of_the_session_is_refused(service: RunningServ
             assert browser.post(path, {"confirm": "yes", **fields}).status in (403, 404), (path, fields)
         nowhere = browser.post(path, {"confirm": "yes"}, origin="", sec_fetch_site="")
         assert nowhere.status in (403, 404), path
+    refused = browser.post("/tickets/new", {"form_token": other, "form_user": str(ben.id)})
+    assert f"You have signed in again, as {ada.email}," in refused.text
     assert state(service, ada) == before
 
 

@@ -290,7 +290,10 @@ class PageCall(Struct, kw_only=True):
             self.form = Form()  # Another site may have chosen its fields, so the page doesn't show them.
         elif self.registrant is not None and self.form.get(USER_FIELD) == str(self.registrant.user.id):
             return
-        raise OriginRefused("You have signed in again since you opened this form. Nothing is changed yet.")
+        who = f", as {self.registrant.user.email}," if self.registrant is not None else ""
+        raise OriginRefused(
+            f"You have signed in again{who} since you opened this form. Nothing is changed yet."
+        )
 
     @property
     def typed(self) -> list[tuple[str, str]]:
