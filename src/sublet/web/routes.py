@@ -206,7 +206,8 @@ PAGES: tuple[Page, ...] = (
         "/signin/confirm", sign_in.show_link, sign_in.use_link, is_open=True, operations=("confirm_sign_in",)
     ),
     Page("/signin/done", sign_in.show_done, is_open=True),
-    Page("/signout", post=sign_in.sign_out, is_personal=True, operations=("end_session",)),
+    # Open, because the session of the page with the button may have ended.
+    Page("/signout", post=sign_in.sign_out, is_open=True, operations=("end_session",)),
     Page("/names", names.show_list, operations=("list_subdomains",)),
     Page(
         "/names/many",

@@ -158,8 +158,9 @@ async def use_sign_up_link(call: PageCall) -> Response:
 
 
 async def sign_out(call: PageCall) -> Response:
-    """End the session of the browser."""
-    await call.api("end_session", id="current")
+    """End the session of the browser, if it has one."""
+    if call.registrant is not None:
+        await call.api("end_session", id="current")
     return call.redirect("/", "You are signed out.")
 
 
