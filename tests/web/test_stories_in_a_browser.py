@@ -328,6 +328,12 @@ def test_a_passkey_is_added_signs_in_and_is_removed(browser: Browser, service: R
         opened.press("Remove phone")
         assert "This needs a sign-in" in opened.text
         opened.press("Sign in again")
+        opened.page.route(
+            "**/auth/passkeys/*", lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>")
+        )
+        opened.page.get_by_role("button", name="Sign in with a passkey").click()
+        expect(opened.page.locator("#passkey-problem")).to_contain_text("can't be reached")
+        opened.page.unroute("**/auth/passkeys/*")
         opened.press("Sign in with a passkey")
         opened.page.context.clear_cookies()
         opened.open("/passkeys")

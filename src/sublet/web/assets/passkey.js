@@ -5,9 +5,9 @@ const problem = document.getElementById("passkey-problem")
 async function post(path, members) {
     const answer = await fetch(path, {
         method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members),
-    })
-    const found = await answer.json()
-    if (!found.ok) throw new Error(found.message)
+    }).catch(() => null)
+    const found = await answer?.json().catch(() => null)
+    if (!found?.ok) throw new Error(found?.message ?? "The service can't be reached. Try again.")
     return found
 }
 

@@ -5,11 +5,11 @@ const error = document.getElementById("passkey-error")
 async function send(path, members) {
     const answer = await fetch("/api/v1" + path, {
         method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(members),
-    })
-    const found = await answer.json()
-    if (answer.ok) return found
-    document.getElementById("passkey-again").hidden = found.error !== "sign_in_required"
-    throw new Error(found.errors?.[0]?.message ?? found.message)
+    }).catch(() => null)
+    const found = await answer?.json().catch(() => null)
+    if (answer?.ok && found) return found
+    document.getElementById("passkey-again").hidden = found?.error !== "sign_in_required"
+    throw new Error(found?.errors?.[0]?.message ?? found?.message ?? "The service can't be reached. Try again.")
 }
 
 form.hidden = !window.PublicKeyCredential?.parseCreationOptionsFromJSON
