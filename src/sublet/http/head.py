@@ -37,7 +37,7 @@ def check_head(scope: Scope, fields: Headers) -> None:
     Raises, in this order:
         UriTooLong: path and query are longer than `URI_MAX_BYTES`.
         InvalidRequest: the version is neither 1.0 nor 1.1; `Host` is missing, repeated or malformed; HTTP/1.0
-            has `Transfer-Encoding`; the path has an empty segment or a control character.
+            has `Transfer-Encoding`; the path has an empty segment, an encoded slash or a control character.
     """
     path, version, query = scope["path"], scope["http_version"], scope["query_string"]
     hosts = fields.getlist("host")
@@ -56,6 +56,8 @@ def check_head(scope: Scope, fields: Headers) -> None:
         raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
     if "//" in path:
         raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
+    if b"%2f" in scope["raw_path"].lower():  # `path` has it as a slash, and so leads to another resource
+        raise InvalidRequest("The path has an encoded slash (`%2F`). No name or id has one: remove it.")
     if _CONTROL.search(path):
         raise InvalidRequest("The path has a control character. Remove it.")
 
