@@ -162,6 +162,21 @@ names:
         assert sentence in run("apply", "-f", "-", text=text, exit_code=2).stderr
 
 
+def test_what_apply_removed_is_put_back_if_the_rest_is_refused(
+    run: Run, shop: RunningService, who: Registrant, fqdn: str
+) -> None:
+    run("records", "set", fqdn, "@", "A", "8.8.4.4")
+    without_glue = f"names: {{{fqdn}: {{nameservers: [ns1.{fqdn}], records: []}}}}"
+    assert "glue" in run("apply", "-f", "-", "--yes", text=without_glue, exit_code=1).stderr
+    assert answers(shop, fqdn, "A") == ["8.8.4.4"]
+    without_records = unused_name()
+    shop.register(who, without_records, nameservers=list(NS[1::2]))
+    entry = "{nameservers: [], records: [{name: '@', type: A, values: [8.8.4.4]}]}"
+    text = f"names: {{{without_records}: {entry}}}"
+    assert "can't have records" in run("apply", "-f", "-", "--yes", text=text, exit_code=1).stderr
+    assert shop.delegation(without_records) == set(NS[1::2])
+
+
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *texts: str) -> Path:
     """Make $EDITOR a program that replaces the file by the next text, and writes what it was given to the
     returned file.

@@ -24,7 +24,7 @@ from sublet_client.cli.plan import (
 )
 from sublet_client.cli.session import Ctl, Stop, command, stop_of, with_yes
 from sublet_client.cli.several import act_on_all, consent, find_balance, spell
-from sublet_client.exceptions import SubletError
+from sublet_client.exceptions import ApiError, SubletError
 from sublet_client.models import Mode, Subdomain
 
 
@@ -218,20 +218,30 @@ def _do(client: Client, step: Step) -> dict[str, Any]:
 def _change(client: Client, step: Step) -> Subdomain:
     """Change the delegation and the records of a name.
 
-    It can't have both, so those that go are removed first.
+    It can't have both, so those that go are removed first. If the service then refuses the others, what was
+    removed is put back.
     """
     fqdn = step.wanted.fqdn
-
-    def change_records() -> None:
-        if step.records is not None:
-            client.records.replace(fqdn, step.records, if_match=step.records_etag)
-
-    if not step.arguments:
-        change_records()
-    elif step.wanted.nameservers:
-        change_records()
+    if step.records is None:
         return client.subdomains.update_nameservers(fqdn, **step.arguments).subdomain
+    if not step.arguments:
+        client.records.replace(fqdn, step.records, if_match=step.records_etag)
+    elif step.wanted.nameservers:
+        former_records = client.records.get(fqdn).records
+        client.records.replace(fqdn, step.records, if_match=step.records_etag)
+        try:
+            client.subdomains.update_nameservers(fqdn, **step.arguments)
+        except ApiError:
+            client.records.replace(fqdn, former_records)
+            raise
     else:
+        former = client.subdomains.get(fqdn)
         client.subdomains.update_nameservers(fqdn, **step.arguments)
-        change_records()
+        try:
+            client.records.replace(fqdn, step.records, if_match=step.records_etag)
+        except ApiError:
+            client.subdomains.update_nameservers(
+                fqdn, nameservers=former.nameservers, glue=former.glue, ds_records=former.ds_records
+            )
+            raise
     return client.subdomains.get(fqdn)
