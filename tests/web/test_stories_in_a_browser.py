@@ -263,6 +263,27 @@ def test_a_form_that_a_person_stops_can_be_sent_again(browser: Browser, service:
     assert states == [True, False, "false"]
 
 
+def test_a_page_that_follows_a_publication_keeps_an_open_form(
+    browser: Browser, service: RunningService
+) -> None:
+    ada, secret = add_user(service, "follows@example.org")
+    fqdn = f"follows.{DOMAIN}"
+    service.register(ada, fqdn, nameservers=["ns1.provider.example"])
+    with tab(browser, service, secret=secret) as opened:
+        opened.page.route(f"**/{fqdn}/delegation", lambda route: route.fulfill(status=503))
+        opened.open(f"/names/{fqdn}?published=yes")
+        renewal = opened.page.get_by_text("Automatic renewal: off")
+        renewal.click()
+        opened.fill("If it costs at most", "7")
+        other = {"subdomain": {"status": "failed"}}
+        opened.page.route(f"**/subdomains/{fqdn}", lambda route: route.fulfill(json=other))
+        for _ in range(2):
+            opened.page.wait_for_event("response", lambda each: each.url.endswith(f"/subdomains/{fqdn}"))
+        assert opened.page.get_by_label("If it costs at most").input_value() == "7"
+        with opened.page.expect_navigation():
+            renewal.click()
+
+
 def test_an_error_in_a_folded_field_is_shown(browser: Browser, service: RunningService) -> None:
     _, secret = add_user(service, "folded@example.org")
     with tab(browser, service, secret=secret) as opened:

@@ -24,7 +24,9 @@ async function poll() {
     let all = false
     if (document.visibilityState === "visible") {
         const found = await get("")
-        if (found && found.subdomain.status !== list.dataset.status) return location.replace(`${location.pathname}?published=yes`)
+        // A reload would take away what a person types into an open form.
+        const mayReload = !document.querySelector("main details[open] form")
+        if (found && mayReload && found.subdomain.status !== list.dataset.status) return location.replace(`${location.pathname}?published=yes`)
         const asked = await get("/delegation")
         if (asked) {
             servers.replaceChildren(...asked.delegation.servers.map(serverItem))
