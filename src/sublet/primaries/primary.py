@@ -290,7 +290,8 @@ def _sign(primary: Primary, message: dns.message.Message, fudge_seconds: int = F
 async def _ask(
     primary: Primary, query: dns.message.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> dns.message.Message:
-    writer.write(query.to_wire(prepend_length=True))
+    # In a thread, because a long update takes 50 ms.
+    writer.write(await asyncio.to_thread(query.to_wire, prepend_length=True))
     response = read_signed(primary, await read_message(reader), query)
     if not query.is_response(response):
         raise PrimaryFault("unsigned", f"{primary.name} answered another question")

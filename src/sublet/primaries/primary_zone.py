@@ -2,6 +2,7 @@
 from the same server.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -28,7 +29,6 @@ from sublet.primaries.primary import (
 from sublet.primaries.publisher_transactions import Batch, Item, Result, settle_fence
 from sublet.primaries.update import (
     ImplausiblePlan,
-    ZoneChanges,
     build_aliases,
     build_update,
     plan_changes,
@@ -178,13 +178,8 @@ class PrimaryZone:
             self._is_fence_certain, self._epoch = False, epoch
             await self._settle(primary, batch)
         try:
-            changes = plan_changes(
-                batch.zone,
-                (owner for item in batch.items for owner in item.owners - item.new_owners),
-                (record for item in batch.items for record in item.desired),
-                with_records=(owner for item in batch.items for owner in item.owners_with_records),
-            )
-            return primary, _build_messages(batch, changes)
+            # In a thread, because the messages of many records take seconds.
+            return primary, await asyncio.to_thread(_build_messages, batch)
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error
@@ -258,13 +253,18 @@ class PrimaryZone:
         return [judge(item, served, after.serial) for item in batch.items]
 
 
-def _build_messages(batch: Batch, changes: ZoneChanges) -> list[dns.update.UpdateMessage]:
-    """Return the messages that apply the changes of a batch. The first one sets the fence that the others
-    require.
+def _build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
+    """Return the messages that apply a batch. The first one sets the fence that the others require.
 
     Only the changes of a single name are split. Several names that are too long for one message are halved by
-    the publisher, so that one message changes all records of a name.
+    the publisher, so that one message changes all records of a name. Raises `ImplausiblePlan`.
     """
+    changes = plan_changes(
+        batch.zone,
+        (owner for item in batch.items for owner in item.owners - item.new_owners),
+        (record for item in batch.items for record in item.desired),
+        with_records=(owner for item in batch.items for owner in item.owners_with_records),
+    )
     unused = {owner for item in batch.items for owner in item.new_owners}
     messages: list[dns.update.UpdateMessage] = []
     for part in split_changes(changes) if len(batch.items) == 1 else [changes]:

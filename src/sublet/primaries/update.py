@@ -173,15 +173,16 @@ def build_update(
     for owner in sorted(set(unused)):
         message.absent(dns.name.from_text(owner))
     aliases = {record.owner for record in changes.adds if record.type == "CNAME"}
+    deleted = {owner: dns.name.from_text(owner) for owner in changes.delete_owners}
     # By type, because a name is compressed only if it first occurs in the first 16 KiB of the message.
     for rdtype in PUBLISHED_TYPES:
-        for owner in changes.delete_owners:
+        for owner, name in deleted.items():
             # An added CNAME replaces the stored one. Knot 3.2 loses a CNAME that one message deletes and
             # adds.
             if (rdtype in DELEGATION_TYPES or owner in changes.with_records) and not (
                 rdtype == "CNAME" and owner in aliases
             ):
-                message.delete(dns.name.from_text(owner), rdtype)
+                message.delete(name, rdtype)
     for record in changes.adds:
         _add(message, record)
     message.delete(at_fence, dns.rdatatype.TXT)
