@@ -24,7 +24,7 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Tx, insert_into
+from sublet.db import Prepared, Tx, insert_into
 from sublet.mail.letter import Message
 from sublet.mail.model import (
     BACK_OFF_MAX,
@@ -75,6 +75,7 @@ _HAS_NO_TEXT = mails.c.text == ""
 Index("ix_mails_envelope", mails.c.created_at, sqlite_where=_HAS_NO_TEXT, postgresql_where=_HAS_NO_TEXT)
 _MILESTONE_MAILS = select(column("mail_id", BIG_ID)).select_from(table("milestones"))
 
+_ADDED = Prepared(insert(mails).returning(mails.c.id))
 _MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__struct_fields__)
 
 
@@ -93,17 +94,20 @@ def insert_mail(
     expires_at: datetime | None = None,
 ) -> int:
     """Store a mail that is due now, and return its id. A unique constraint refuses a used reference."""
-    row = {
-        "user_id": user_id,
-        "recipient": recipient,
-        "reference": reference,
-        "subject": message.subject,
-        "text": message.text,
-        "page": page,
-        "expires_at": expires_at,
-    }
-    added = insert(mails).values(**row, attempts=0, next_attempt_at=tx.now, created_at=tx.now)
-    return int(tx.connection.execute(added.returning(mails.c.id)).scalar_one())
+    mail_id: int = _ADDED.value(
+        tx,
+        user_id=user_id,
+        recipient=recipient,
+        reference=reference,
+        subject=message.subject,
+        text=message.text,
+        page=page,
+        expires_at=expires_at,
+        attempts=0,
+        next_attempt_at=tx.now,
+        created_at=tx.now,
+    )
+    return mail_id
 
 
 def find_by_reference(tx: Tx, reference: str) -> Mail | None:
