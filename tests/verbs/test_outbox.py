@@ -22,6 +22,7 @@ from sublet.mail.model import (
 from sublet.mail.outbox import claim, enqueue, enqueue_to, record_delivery, retry
 from sublet.sign_in.notices import notify
 from sublet.structs import replace
+from sublet.subdomains.sweep.store import insert_milestone
 from support.registry import OPERATOR, START, Registry
 
 REFUSED = Failure("550 no such user", permanent=True)
@@ -221,6 +222,25 @@ def test_texts_are_erased_when_they_are_sent_or_old_and_later_the_envelope(regis
     assert registry.read(store.has_expired)
     registry.write(store.erase_expired)
     assert [each.id for each in registry.mails()] == [waiting]
+    assert not registry.read(store.has_expired)
+
+
+def test_old_mails_are_deleted_in_parts_also_beside_milestones_without_a_mail(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "ERASED_MAX", 2)
+    named = registry.register("blog.example.test")
+    for number in range(4):
+        put(registry, f"test:{number}")
+        registry.write(record_delivery, claimed(registry), None)
+    (*_, kept) = registry.mails()
+    registry.write(insert_milestone, named.id, "renewal_opens", registry.now)
+    registry.write(insert_milestone, named.id, "expired", registry.now, mail_id=kept.id)
+    registry.now += ENVELOPE_KEPT_FOR
+    registry.write(store.erase_expired)
+    assert len(registry.mails()) == 3
+    registry.write(store.erase_expired)
+    assert [(each.id, each.recipient) for each in registry.mails()] == [(kept.id, store.ERASED)]
     assert not registry.read(store.has_expired)
 
 

@@ -159,9 +159,10 @@ class Mailer:
 
     async def _erase_expired(self) -> None:
         if time.monotonic() - self._erased >= ERASE_SECONDS or not self._erased:
-            self._erased = time.monotonic()
             if await self._db.read(store.has_expired):
                 await self._db.write(store.erase_expired)
+            else:
+                self._erased = time.monotonic()
 
     async def _count(self) -> None:
         if time.monotonic() - self._counted < COUNT_SECONDS and self._counted:

@@ -39,6 +39,8 @@ from sublet.schema import BIG_ID, Instant, metadata, recent
 
 ERASED = "deleted"
 """The replacement of an erased address or subject."""
+ERASED_MAX = 500
+"""The maximum number of mails that a transaction erases or deletes. On SQLite other writes wait for it."""
 
 mails = Table(
     "mails",
@@ -71,9 +73,13 @@ WAITING = mails.c.next_attempt_at.is_not(None)
 Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
 _HAS_UNSENT_TEXT = mails.c.sent_at.is_(None) & (mails.c.text != "")
 Index("ix_mails_text", mails.c.created_at, sqlite_where=_HAS_UNSENT_TEXT, postgresql_where=_HAS_UNSENT_TEXT)
-_HAS_NO_TEXT = mails.c.text == ""
-Index("ix_mails_envelope", mails.c.created_at, sqlite_where=_HAS_NO_TEXT, postgresql_where=_HAS_NO_TEXT)
-_MILESTONE_MAILS = select(column("mail_id", BIG_ID)).select_from(table("milestones"))
+_HAS_ENVELOPE_ALONE = (mails.c.text == "") & (mails.c.recipient != ERASED)
+Index(
+    "ix_mails_envelope",
+    mails.c.created_at,
+    sqlite_where=_HAS_ENVELOPE_ALONE,
+    postgresql_where=_HAS_ENVELOPE_ALONE,
+)
 
 _ADDED = Prepared(insert(mails).returning(mails.c.id))
 _MAIL_COLUMNS = tuple(mails.c[name] for name in Mail.__struct_fields__)
@@ -205,19 +211,28 @@ def has_expired(tx: Tx) -> bool:
 
 
 def erase_expired(tx: Tx) -> None:
-    """Erase the texts of unsent mails that have expired, and delete old mails without a text.
+    """Erase the texts of unsent mails that have expired, and delete old mails without a text: at most
+    `ERASED_MAX` of each.
 
     A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those
     mails stay, without their address and subject.
     """
-    expired = _has_expired_text(tx)
+    expired = _has_expired_text(tx) & mails.c.id.in_(_lock_some(tx, _has_expired_text(tx)))
     given_up = {"next_attempt_at": None, "given_up_at": tx.now, "error": EXPIRED}
     tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
     tx.connection.execute(update(mails).where(expired).values(text=""))
-    old = _is_old_envelope(tx)
-    tx.connection.execute(delete(mails).where(old & mails.c.id.not_in(_MILESTONE_MAILS)))
+    old = _lock_some(tx, _is_old_envelope(tx))
+    mail_id = column("mail_id", BIG_ID)
+    of_milestones = select(mail_id).select_from(table("milestones")).where(mail_id.in_(old))
+    tx.connection.execute(delete(mails).where(mails.c.id.in_(old) & mails.c.id.not_in(of_milestones)))
     erased = {"recipient": ERASED, "subject": ERASED, "page": "", "error": None}
-    tx.connection.execute(update(mails).where(old).values(**erased))
+    tx.connection.execute(update(mails).where(mails.c.id.in_(old)).values(**erased))
+
+
+def _lock_some(tx: Tx, condition: ColumnElement[bool]) -> list[int]:
+    query = select(mails.c.id).where(condition).order_by(mails.c.created_at).limit(ERASED_MAX)
+    locked = tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True))
+    return [int(each) for each in locked.scalars()]
 
 
 def _has_expired_text(tx: Tx) -> ColumnElement[bool]:
@@ -226,7 +241,7 @@ def _has_expired_text(tx: Tx) -> ColumnElement[bool]:
 
 
 def _is_old_envelope(tx: Tx) -> ColumnElement[bool]:
-    return _HAS_NO_TEXT & (mails.c.created_at <= tx.now - ENVELOPE_KEPT_FOR) & (mails.c.recipient != ERASED)
+    return _HAS_ENVELOPE_ALONE & (mails.c.created_at <= tx.now - ENVELOPE_KEPT_FOR)
 
 
 def set_due(tx: Tx, mail_id: int) -> Mail:
