@@ -192,6 +192,19 @@ def test_an_idempotency_key_is_not_replayed_for_another_holder(service: RunningS
     assert made[0].json() == made[1].json()
 
 
+def test_a_former_member_whose_key_changed_nothing_breaks_no_invariant(service: RunningService) -> None:
+    ada, bob = new_user(service), new_user(service)
+    coop, fqdn = create(service, ada), unused_name()
+    service.operator("organization", "set-role", str(coop["id"]), "--user", bob.email, "--role", "member")
+    shared = service.token_for(ada, coop["id"])
+    assert service.call(shared, "POST", "/subdomains", {"fqdn": fqdn}).status_code == 201
+    path, of_bob = f"/subdomains/{fqdn}/nameservers", service.token_for(bob, coop["id"])
+    answer = service.call(of_bob, "PUT", path, {"nameservers": []}, idempotency_key="unchanged")
+    assert answer.status_code == 200, answer.text
+    assert service.call(ada, "DELETE", f"/organizations/{coop['id']}/members/{bob.id}").status_code == 200
+    assert service.doctor() == []
+
+
 def test_the_last_credits_are_spent_once(service: RunningService) -> None:
     """Two members register at once with the credits for one name."""
     ada, bob = new_user(service), new_user(service)

@@ -205,10 +205,32 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
 
     The key doesn't store the kind of the outcome, so all are tried: the user; something that the user has
     changed, by its event, which stays if the thing or a membership ends; a subdomain, ticket, token or
-    transfer of the user; an organization or invitation that the user created.
+    transfer of the user; a subdomain, ticket or token of an organization that the user ever joined; an
+    organization or invitation that the user created.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
+    events, accounts = audit_events.alias(), users.alias()
+
+    def joined(organization_id: ColumnElement[int]) -> ColumnElement[bool]:
+        return exists().where(
+            (events.c.object_type == "organization")
+            & (events.c.object_id == organization_id)
+            & (events.c.action == "organization.join")
+            & (events.c.after["user_id"].as_integer() == keys.user_id)
+        )
+
+    of_organization = [
+        exists().where((table.c.id == outcome_id) & (table.c.user_id == accounts.c.id))
+        for table in (subdomains, tickets)
+    ]
+    # A change that changes nothing has no event.
+    shared = exists().where(
+        accounts.c.is_organization
+        & joined(accounts.c.organization_id)
+        & or_(*of_organization, was_transferred(outcome_id, accounts.c.id))
+    )
+    shared_token = exists().where((tokens.c.id == outcome_id) & joined(tokens.c.organization_id))
     changed = exists().where(
         audit_events.c.object_type.in_(
             ("passkey", "session", "subdomain", "ticket", "token", "name_transfer")
@@ -239,6 +261,8 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         changed,
         outcome_id == keys.user_id,
         was_transferred(outcome_id, keys.user_id),
+        shared_token,
+        shared,
     )
     query = select(keys.user_id.label("id"), keys.key).where(keys.outcome.is_(None) | ~has_user | ~own)
     sentence = "the outcome stored for the key {key} doesn't belong to its user"
