@@ -65,16 +65,14 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
         "/Me",
         "/me/more",
         "/subdomains/",
+        "/subdomains/a%2fhealth",
+        "/subdomains/a%2Fb/c",
+        "/..%2Fhealthz",
         "/<script>",
     ],
 )
 def test_unknown_paths_need_no_token(service: RunningService, path: str) -> None:
     refused(send(service, "GET", path), 404, "not_found")
-
-
-@pytest.mark.parametrize("path", ["/subdomains/a%2Fhealth", "/subdomains/a%2fb/c", "/..%2Fhealthz"])
-def test_an_encoded_slash_leads_to_no_other_resource(service: RunningService, path: str) -> None:
-    assert "%2F" in refused(send(service, "GET", path), 400, "invalid_request")["message"]
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1", "/api/v2/me", "/metrics/", "/favicon.ico"])

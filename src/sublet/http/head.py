@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from sublet.config import Settings
-from sublet.errors import InvalidRequest, UriTooLong
+from sublet.errors import InvalidRequest, NotFound, UriTooLong
 from sublet.ids import new_request_id, parse_id
 from sublet.operations.client import Client, find_client_address, network_key, parse_trusted_proxies
 from sublet.secret import without_secrets
@@ -37,7 +37,8 @@ def check_head(scope: Scope, fields: Headers) -> None:
     Raises, in this order:
         UriTooLong: path and query are longer than `URI_MAX_BYTES`.
         InvalidRequest: the version is neither 1.0 nor 1.1; `Host` is missing, repeated or malformed; HTTP/1.0
-            has `Transfer-Encoding`; the path has an empty segment, an encoded slash or a control character.
+            has `Transfer-Encoding`; the path has an empty segment or a control character.
+        NotFound: the path has an encoded slash.
     """
     path, version, query = scope["path"], scope["http_version"], scope["query_string"]
     hosts = fields.getlist("host")
@@ -56,10 +57,10 @@ def check_head(scope: Scope, fields: Headers) -> None:
         raise InvalidRequest("HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or use HTTP/1.1.")
     if "//" in path:
         raise InvalidRequest("The path has an empty segment (`//`). Remove it.")
-    if b"%2f" in scope["raw_path"].lower():  # `path` has it as a slash, and so leads to another resource
-        raise InvalidRequest("The path has an encoded slash (`%2F`). No name or id has one: remove it.")
     if _CONTROL.search(path):
         raise InvalidRequest("The path has a control character. Remove it.")
+    if b"%2f" in scope["raw_path"].lower():  # `path` has it as a slash, and so leads to another resource
+        raise NotFound("There is nothing at this path: no name or id has a slash (`%2F`).")
 
 
 SITES_MAX = 64
