@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from sublet.accounts.model import User
 from sublet.accounts.store import users, within_names
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.ids import Position
 from sublet.restrictions import Restrictions
 from sublet.schema import BIG_ID, Instant, metadata, older, recent
@@ -86,6 +86,10 @@ _TRANSFERS = select(*_COLUMNS).select_from(
         users, users.c.id == name_transfers.c.from_user_id
     )
 )
+# Prepared, because a user or organization that is deleted asks for each of its names.
+_PENDING_OF = Prepared(
+    _TRANSFERS.where(_NOT_ENDED & name_transfers.c.subdomain_id.in_(bindparam("names", expanding=True)))
+)
 
 
 OPEN_OFFERS = select(name_transfers.c.id, name_transfers.c.created_at).where(
@@ -110,8 +114,7 @@ def find_transfer(tx: Tx, transfer_id: int) -> NameTransfer | None:
 
 def list_pending(tx: Tx, subdomain_ids: Collection[int]) -> list[NameTransfer]:
     """Return the transfers of these names that are stored as pending, even if expired."""
-    query = _TRANSFERS.where(_NOT_ENDED & name_transfers.c.subdomain_id.in_(list(subdomain_ids)))
-    return _read(tx, query)
+    return [NameTransfer(*row) for row in _PENDING_OF.all(tx, names=list(subdomain_ids))]
 
 
 def list_pending_of_sender(tx: Tx, user_id: int) -> list[NameTransfer]:
