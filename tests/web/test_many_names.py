@@ -1,6 +1,5 @@
 """The pages of a user with 10,000 names: none holds the event loop up for long."""
 
-import asyncio
 import gc
 from collections.abc import Iterator
 from functools import partial
@@ -15,12 +14,11 @@ from sublet.subdomains.register import register
 from support.console_client import ConsoleClient, console
 from support.console_pages import ADA, DOMAIN, PAGES, fill
 from support.running_service import RunningService, registry_address, running_service
-from support.turns import Turns
+from support.turns import TURN_MAX_SECONDS, watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.whole]
 NAMES = 10_000
 AT_ONCE = 500
-TURN_MAX_SECONDS = 0.05
 MORE = (
     "/names?q=n",
     "/names?status=active",
@@ -65,11 +63,7 @@ def test_no_page_blocks_the_event_loop(service: RunningService) -> None:
 
 def _longest_turn(service: RunningService, browser: ConsoleClient, path: str) -> float:
     assert service.loop is not None
-    turns = Turns()
-    watching = asyncio.run_coroutine_threadsafe(turns.watch(), service.loop)
-    status = browser.get(path).status
-    # The watcher notes a turn when it wakes up.
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0.02), service.loop).result()
-    watching.cancel()
+    with watched(service.loop) as turns:
+        status = browser.get(path).status
     assert status in (200, 404, 422), path
     return turns.longest_seconds

@@ -240,6 +240,7 @@ async def _ask_all(
         writer.write(b"".join(len(query).to_bytes(2, "big") + query for query in queries))
         await writer.drain()
         while pending:
+            await asyncio.sleep(0)  # Reading a response that has arrived already gives other tasks no turn.
             response = await _read_response(reader)
             asked = pending.pop(response.id, None)
             if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
