@@ -74,6 +74,14 @@ def test_only_a_person_at_a_page_of_ours_allows(service: RunningService) -> None
     assert browser.call("POST", f"{path}/allow", {}).status_code == 404
 
 
+def test_a_decision_with_a_key_breaks_no_invariant(service: RunningService) -> None:
+    started = [start(service) for _ in range(9)][-1]  # an id that nothing else of the person has
+    browser = signed_in(service, service.add_user("eve@example.org").email)
+    path, key = f"/devices/{started['user_code']}/refuse", {"Idempotency-Key": "decided"}
+    assert browser.call("POST", path, {}, **key).status_code == 200
+    assert service.doctor() == []
+
+
 def test_codes_of_people_cannot_be_guessed(tmp_path: Any) -> None:
     with running_service(f"sqlite:///{tmp_path}/registry.db", rate_limits=True) as service:
         service.add_user("ada@example.org")

@@ -7,11 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import delete
 
 from sublet.accounts.users import add_user
 from sublet.db import Tx
 from sublet.limits import INVITATIONS_OF_ORGANIZATION, INVITATIONS_TO_ADDRESS
 from sublet.operations.client import COOKIE
+from sublet.sign_up.store import mailed_codes
 from support.answer_times import compare_times
 from support.browsers import signed_in
 from support.console_client import newest_mail
@@ -202,6 +204,17 @@ def test_a_former_member_whose_key_changed_nothing_breaks_no_invariant(service: 
     answer = service.call(of_bob, "PUT", path, {"nameservers": []}, idempotency_key="unchanged")
     assert answer.status_code == 200, answer.text
     assert service.call(ada, "DELETE", f"/organizations/{coop['id']}/members/{bob.id}").status_code == 200
+    assert service.doctor() == []
+
+
+def test_the_key_of_a_deleted_invitation_breaks_no_invariant(service: RunningService) -> None:
+    ada = new_user(service)
+    path = f"/organizations/{create(service, ada)['id']}/invitations"
+    for key in map(str, range(9)):  # the last id is of nothing else of the user
+        body = {"email": f"eve{key}@example.org", "role": "member"}
+        answer = service.call(ada, "POST", path, body, idempotency_key=key)
+    old = mailed_codes.c.id == answer.json()["invitation"]["id"]
+    service.write(lambda tx: tx.connection.execute(delete(mailed_codes).where(old)))
     assert service.doctor() == []
 
 

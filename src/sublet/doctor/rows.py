@@ -35,7 +35,6 @@ from sublet.doctor.model import Violation, was_transferred, yield_violations
 from sublet.mail.store import mails
 from sublet.operations.idempotency_store import idempotency_keys
 from sublet.schema import STREAMED, Instant, metadata
-from sublet.sign_up.store import mailed_codes
 from sublet.subdomains.store import subdomains
 from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.store import tickets
@@ -206,7 +205,7 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     The key doesn't store the kind of the outcome, so all are tried: the user; something that the user has
     changed, by its event, which stays if the thing or a membership ends; a subdomain, ticket, token or
     transfer of the user; a subdomain, ticket or token of an organization that the user ever joined; an
-    organization or invitation that the user created.
+    organization that the user created.
     """
     keys = idempotency_keys.c
     outcome_id = keys.outcome["id"].as_integer()
@@ -233,7 +232,7 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
     shared_token = exists().where((tokens.c.id == outcome_id) & joined(tokens.c.organization_id))
     changed = exists().where(
         audit_events.c.object_type.in_(
-            ("passkey", "session", "subdomain", "ticket", "token", "name_transfer")
+            ("device", "mailed_code", "passkey", "session", "subdomain", "ticket", "token", "name_transfer")
         )
         & (audit_events.c.object_id == outcome_id)
         & (audit_events.c.user_id == keys.user_id)
@@ -246,9 +245,8 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         (name_transfers.c.id == outcome_id)
         & or_(name_transfers.c.from_user_id == keys.user_id, name_transfers.c.to_user_id == keys.user_id)
     )
-    organization, invitation = (
-        exists().where((made.table.c.id == outcome_id) & (made == keys.user_id))
-        for made in (organizations.c.created_by_user_id, mailed_codes.c.invited_by_user_id)
+    organization = exists().where(
+        (organizations.c.id == outcome_id) & (organizations.c.created_by_user_id == keys.user_id)
     )
     has_user = exists().where(users.c.id == keys.user_id)
     own = or_(
@@ -257,7 +255,6 @@ def _find_foreign_outcomes(tx: Tx) -> Iterator[Violation]:
         token,
         transfer,
         organization,
-        invitation,
         changed,
         outcome_id == keys.user_id,
         was_transferred(outcome_id, keys.user_id),
