@@ -166,7 +166,7 @@ def copy_online(source: Path, target: Path) -> None:
             raise Conflict(f"{source} is broken: {error}; no copy was made. Restore a backup.") from error
         raise Unavailable(
             f"{source} can't be copied to {target.parent}: {error}. Check the permissions and the free "
-            "space there."
+            "space in both folders."
         ) from error
     sync(target)
 

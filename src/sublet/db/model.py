@@ -194,6 +194,8 @@ def advice_about_cause(error: BaseException) -> str:
         return "Run the command as the user of the service, which owns the file and its folder."
     if code == sqlite3.SQLITE_FULL:
         return "Free space on the disk of the database."
+    if code == sqlite3.SQLITE_IOERR:  # also if the disk is too full for the files beside the database
+        return "Look at the disk of the database: is it full?"
     return ""
 
 
