@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     cast,
     delete,
     func,
@@ -28,7 +29,7 @@ from sublet.accounts.fields import normalise_email
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
-from sublet.db import Tx
+from sublet.db import Prepared, Tx
 from sublet.mail.operator_notices import ERASED
 from sublet.mail.store import mails, operator_notices
 from sublet.operations.idempotency_store import idempotency_keys
@@ -326,11 +327,20 @@ def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:
     if not erased:
         return
     rows = tx.connection.execute(select(events.id, events.before, events.after).where(of_these)).all()
-    for event_id, before, after in rows:
-        if erased.isdisjoint({**(before or {}), **(after or {})}):
-            continue
-        kept = {
-            name: {key: value for key, value in values.items() if key not in erased} if values else values
-            for name, values in (("before", before), ("after", after))
+    changed = [
+        {
+            "of": event_id,
+            "before": _without(before, erased),
+            "after": _without(after, erased),
         }
-        tx.connection.execute(update(audit_events).where(events.id == event_id).values(**kept))
+        for event_id, before, after in rows
+        if not erased.isdisjoint({**(before or {}), **(after or {})})
+    ]
+    _MEMBERS_KEPT.run_many(tx, changed)
+
+
+_MEMBERS_KEPT = Prepared(update(audit_events).where(audit_events.c.id == bindparam("of")))
+
+
+def _without(values: dict[str, Any] | None, erased: Collection[str]) -> dict[str, Any] | None:
+    return {key: value for key, value in values.items() if key not in erased} if values else values
