@@ -319,6 +319,10 @@ def _erase_events_of_names(tx: Tx, user_id: int) -> None:
     _erase_in(tx, "subdomain", (events.object_type == "subdomain") & (is_owner | acted | holds_now))
 
 
+# Prepared, because a user may have thousands of events.
+_MEMBERS_KEPT = Prepared(update(audit_events).where(audit_events.c.id == bindparam("of")))
+
+
 def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:
     """Erase the reason, and the personal members of `before` and `after`, in these events of one type."""
     events, erased = audit_events.c, audit_members.ERASED.get(object_type, frozenset())
@@ -328,18 +332,11 @@ def _erase_in(tx: Tx, object_type: str, of_these: ColumnElement[bool]) -> None:
         return
     rows = tx.connection.execute(select(events.id, events.before, events.after).where(of_these)).all()
     changed = [
-        {
-            "of": event_id,
-            "before": _without(before, erased),
-            "after": _without(after, erased),
-        }
+        {"of": event_id, "before": _without(before, erased), "after": _without(after, erased)}
         for event_id, before, after in rows
         if not erased.isdisjoint({**(before or {}), **(after or {})})
     ]
     _MEMBERS_KEPT.run_many(tx, changed)
-
-
-_MEMBERS_KEPT = Prepared(update(audit_events).where(audit_events.c.id == bindparam("of")))
 
 
 def _without(values: dict[str, Any] | None, erased: Collection[str]) -> dict[str, Any] | None:
