@@ -349,6 +349,7 @@ def test_a_passkey_is_added_signs_in_and_is_removed(browser: Browser, service: R
         opened.press("Remove phone")
         assert "This needs a sign-in" in opened.text
         opened.press("Sign in again")
+        assert "You have passkeys, so this needs a sign-in with one of them." in opened.text
         opened.page.route(
             "**/auth/passkeys/*", lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>")
         )

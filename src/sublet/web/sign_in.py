@@ -8,6 +8,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.responses import Response
 
+from sublet.accounts.session_store import find_sign_in
+from sublet.accounts.sessions import MAIL, sufficient_sign_in_methods
+from sublet.db import Tx
 from sublet.errors import InvalidRequest, RateLimited, ValidationFailed
 from sublet.limits import CODES_TO_ADDRESS
 from sublet.organizations.invitations import view_invitation
@@ -35,7 +38,17 @@ async def show(call: PageCall) -> Response:
     if call.registrant is not None and call.refusal is None and not call.request.query_params.get("again"):
         return call.redirect(next_path(call))
     path = next_path(call)
-    return await call.render("sign_in", next=path, chosen=_chosen_name(path))
+    session = call.registrant.session if call.registrant is not None else None
+    needs_passkey = session is not None and await call.shared.calls.context.db.read(
+        _needs_passkey, session.id
+    )
+    return await call.render("sign_in", next=path, chosen=_chosen_name(path), needs_passkey=needs_passkey)
+
+
+def _needs_passkey(tx: Tx, session_id: int) -> bool:
+    """True if a code by mail isn't enough for a sensitive operation of the session's user."""
+    last = find_sign_in(tx, session_id)
+    return last is not None and MAIL not in sufficient_sign_in_methods(last, tx.now)
 
 
 async def send_code(call: PageCall) -> Response:
