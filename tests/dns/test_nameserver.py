@@ -20,6 +20,7 @@ from sublet.dns import listener, nameserver
 from sublet.dns.nameserver import NameServer
 from sublet.dns.query import QUERIES_AT_ONCE
 from sublet.dns.types import Record, ZoneView
+from sublet.errors import Unavailable
 from support.in_memory_zone import DS_TEXT, RECORDS, ZONE, many_nameservers, reader_of, serving
 from support.name_servers import resolver
 
@@ -239,16 +240,25 @@ def test_an_unreadable_record_is_servfail(capsys: pytest.CaptureFixture[str]) ->
     assert "nameserver_query_failed" in capsys.readouterr().out
 
 
-def test_slow_reader_is_servfail(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_or_slow_database_is_servfail_and_a_line_without_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(nameserver, "READ_SECONDS", 0.2)
 
     async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
+        if "away.zone.example" in names:
+            raise Unavailable("The database is away.")
         await asyncio.sleep(60)
         return {}
 
     with serving(read_zones) as port:
-        assert ask(port, ZONE, "SOA").code == "SERVFAIL"
-    assert "TimeoutError" in capsys.readouterr().out
+        for name in ("away.zone.example", "slow.zone.example"):
+            assert ask(port, name, "SOA").code == "SERVFAIL"
+    away, slow = capsys.readouterr().out.splitlines()
+    assert "nameserver_query_failed" in away
+    assert "The database is away." in away
+    assert "nameserver_query_failed" in slow
+    assert "didn't answer within 0.2 s" in slow
 
 
 # TCP

@@ -21,6 +21,7 @@ from sublet.dns.response_limit import ResponseLimit, network_of
 from sublet.dns.types import ZoneView
 from sublet.dns.wire import HEADER_BYTES
 from sublet.dns.write_response import Response, bare_response, header_response, truncated_response
+from sublet.errors import Unavailable
 
 ReadZones = Callable[[Collection[str]], Awaitable[Mapping[str, ZoneView]]]
 """Returns the view of each query name that is in a zone of ours, by name.
@@ -154,6 +155,9 @@ class NameServer:
         try:
             async with asyncio.timeout(READ_SECONDS):
                 return await self._find_followed(children) if children else {}
+        except (TimeoutError, Unavailable) as error:
+            log.error("nameserver_notify_failed", names=sorted(children), error=_describe(error))  # noqa: TRY400
+            return {}
         except Exception:
             log.exception("nameserver_notify_failed", names=sorted(children))
             return {}
@@ -182,10 +186,18 @@ class NameServer:
                     wanted = {name for view in found.values() for name in alias_targets(view)} - views.keys()
                     if not wanted:
                         break
+        except (TimeoutError, Unavailable) as error:
+            log.error("nameserver_query_failed", names=sorted(names), error=_describe(error))  # noqa: TRY400
+            return None
         except Exception:
             log.exception("nameserver_query_failed", names=sorted(names))
             return None
         return views
+
+
+def _describe(error: TimeoutError | Unavailable) -> str:
+    """Return why the database was not read. The log gets no trace, because each query would write one."""
+    return str(error) or f"The database didn't answer within {READ_SECONDS:g} s."
 
 
 def _read_message(wire: bytes) -> Query | Response | None:
