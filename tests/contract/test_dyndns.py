@@ -1,6 +1,8 @@
 """dyndns2 with the clients that routers and computers run, unmodified (docs/changing-addresses.md)."""
 
 import base64
+import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ LIMIT = 20
 """The requests a minute of the service that refuses more. So few arrive within a minute on a busy machine
 too.
 """
+PAGE = Path(__file__).parents[2] / "docs" / "changing-addresses.md"
 ROUTER = {"system": "dyndns", "wildcard": "NOCHG", "mx": "NOCHG", "backmx": "NOCHG", "offline": "NO"}
 """Parameters of old routers."""
 TIMES = share(10, whole=10_000)
@@ -213,6 +216,19 @@ def test_a_client_that_comes_too_often_is_told(tmp_path: Path) -> None:
         answers = [lines(shop, token, hostname=fqdn, myip=FIRST)[0] for _ in range(LIMIT + 1)]
         assert answers == [f"nochg {FIRST}"] * LIMIT + ["abuse"]
         assert lines(shop, robot(shop, user), hostname=fqdn, myip=FIRST) == [f"nochg {FIRST}"]
+
+
+def test_the_token_of_the_page_may_change_the_hosts_of_its_examples(
+    shop: RunningService, user: Registrant
+) -> None:
+    fqdn = new_name(shop, user)
+    page = PAGE.read_text(encoding="utf-8").replace("blog.example.net", fqdn)
+    (printed,) = re.findall(r"-d '(\{.*\})'", page)
+    members = json.loads(printed)
+    del members["expires_at"]  # It passes one day.
+    token = robot(shop, user, **members)
+    hosts = ",".join(sorted(set(re.findall(rf"(?:home\.)?{re.escape(fqdn)}", page))))
+    assert lines(shop, token, hostname=hosts, myip=FIRST) == [f"good {FIRST}"] * 2
 
 
 def ddclient(shop: RunningService, folder: Path, token: str, address: str, *hosts: str) -> str:
