@@ -74,15 +74,19 @@ def test_the_longest_due_mail_is_first_and_failures_back_off(registry: Registry)
     assert order == [first, second, third]  # The first mail was due before the second mail's claim expired.
 
 
-def test_a_mail_with_a_code_is_before_those_that_are_due_longer(registry: Registry) -> None:
+def test_mails_with_codes_are_first_in_the_order_of_their_ends_and_not_sent_after_them(
+    registry: Registry,
+) -> None:
     put(registry, "a")
     registry.advance(hours=1)
-    ends_at = registry.now + timedelta(minutes=15)
-    message = Message("S", "T")
-    registry.write(
-        lambda tx: enqueue_to(tx, "eve@example.org", message, reference="code:1", expires_at=ends_at)
-    )
-    assert [claimed(registry).reference for _ in range(2)] == ["code:1", "a"]
+    for reference, minutes in (("over", 1), ("late", 60), ("soon", 15)):
+        ends_at = registry.now + timedelta(minutes=minutes)
+        message = Message("S", "T")
+        registry.write(enqueue_to, "eve@example.org", message, reference=reference, expires_at=ends_at)
+    registry.advance(minutes=1)
+    assert [claimed(registry).reference for _ in range(3)] == ["soon", "late", "a"]
+    assert not registry.read(store.is_any_due)
+    assert registry.write(claim) is None
 
 
 def test_failures_are_retried_without_end_with_longer_pauses(registry: Registry) -> None:

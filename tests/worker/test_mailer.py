@@ -246,6 +246,17 @@ def test_a_mail_that_ends_the_connection_does_not_delay_other_mails(registry: Re
     assert mailbox.connections == 3
 
 
+def test_a_slow_server_lets_the_mailer_count_and_erase_between_mails(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailer_module, "CONNECTION_SECONDS_MAX", 0.0)
+    mailbox = Mailbox()
+    put(registry, "first", "second")
+    with smtp_server(mailbox) as port:
+        assert send(registry, mailer_to(registry, port))
+    assert states(registry) == {"first": "sent", "second": "waiting"}
+
+
 def test_one_mail_is_tried_while_the_server_is_down_and_all_arrive_afterwards(
     registry: Registry,
 ) -> None:

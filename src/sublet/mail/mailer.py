@@ -25,8 +25,12 @@ BACK_OFF_MIN_SECONDS = 1.0
 BACK_OFF_MAX_SECONDS = 60.0
 CONNECTION_MAILS_MAX = 100
 """The maximum number of mails over a connection."""
+CONNECTION_SECONDS_MAX = 30.0
+"""The age at which a connection takes no more mails. Until then no waiting mail is counted, no text is erased
+and no mail to the operator is enqueued.
+"""
 COUNT_SECONDS = 5.0
-"""The maximum age of the number of waiting mails in the metrics."""
+"""The minimum time between two counts of the waiting mails for the metrics."""
 ERASE_SECONDS = 10.0
 """The time between two searches for expired texts."""
 FINISH_SECONDS = 10.0
@@ -92,11 +96,14 @@ class Mailer:
         failed attempts.
         """
         tried = 0
+        until = time.monotonic() + CONNECTION_SECONDS_MAX
         try:
             while tried < CONNECTION_MAILS_MAX and time.monotonic() >= self._away_until:
                 if not await self._db.read(store.is_any_due) or not await self._finish_one():
                     break
                 tried += 1
+                if time.monotonic() >= until:
+                    break
         finally:
             await self._transport.close()
         return tried > 0

@@ -70,9 +70,17 @@ mails = Table(
 )
 Index("ix_mails_recipient_created_at", mails.c.recipient, mails.c.created_at)
 WAITING = mails.c.next_attempt_at.is_not(None)
-Index("ix_mails_next_attempt_at", mails.c.next_attempt_at, sqlite_where=WAITING, postgresql_where=WAITING)
+Index(
+    "ix_mails_next_attempt_at",
+    mails.c.next_attempt_at,
+    mails.c.id,
+    sqlite_where=WAITING,
+    postgresql_where=WAITING,
+)
 _HAS_UNSENT_TEXT = mails.c.sent_at.is_(None) & (mails.c.text != "")
 Index("ix_mails_text", mails.c.created_at, sqlite_where=_HAS_UNSENT_TEXT, postgresql_where=_HAS_UNSENT_TEXT)
+_HAS_UNSENT_CODE = _HAS_UNSENT_TEXT & mails.c.expires_at.is_not(None)
+Index("ix_mails_code", mails.c.expires_at, sqlite_where=_HAS_UNSENT_CODE, postgresql_where=_HAS_UNSENT_CODE)
 _HAS_ENVELOPE_ALONE = (mails.c.text == "") & (mails.c.recipient != ERASED)
 Index(
     "ix_mails_envelope",
@@ -135,23 +143,29 @@ def is_any_due(tx: Tx) -> bool:
 
 
 def lock_due(tx: Tx) -> Mail | None:
-    """Lock and return the mail that has been due longest, or None. Mails with a code come first, because
-    codes expire.
+    """Lock and return a due mail, or None. Mails with a code come first, in the order in which the codes
+    expire. The others follow, the mail that has been due longest first.
 
     Skips mails that other workers have locked.
     """
-    order = (mails.c.expires_at.is_(None), mails.c.next_attempt_at, mails.c.id)
-    query = select(*_MAIL_COLUMNS).where(_is_due(tx)).order_by(*order).limit(1)
-    return _mail_from_row(
-        tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none()
-    )
+    # Two queries, because one that sorts by both reads every waiting mail.
+    for kind, order in (
+        (_HAS_UNSENT_CODE, mails.c.expires_at),
+        (mails.c.expires_at.is_(None), mails.c.next_attempt_at),
+    ):
+        query = select(*_MAIL_COLUMNS).where(kind & _is_due(tx)).order_by(order, mails.c.id).limit(1)
+        locked = tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True)).one_or_none()
+        if locked is not None:
+            return _mail_from_row(locked)
+    return None
 
 
 def _is_due(tx: Tx) -> ColumnElement[bool]:
     at = mails.c.next_attempt_at
     # No pause is longer than BACK_OFF_MAX, so a later `next_attempt_at` was written while the clock was
     # ahead.
-    return WAITING & or_(at <= tx.now, at > tx.now + BACK_OFF_MAX)
+    is_valid = mails.c.expires_at.is_(None) | (mails.c.expires_at > tx.now)
+    return WAITING & or_(at <= tx.now, at > tx.now + BACK_OFF_MAX) & is_valid
 
 
 def record_attempt(tx: Tx, mail_id: int, attempts: int, next_attempt_at: datetime) -> None:
@@ -206,7 +220,7 @@ def has_expired(tx: Tx) -> bool:
     """True if `erase_expired` has work."""
     return any(
         tx.connection.execute(select(mails.c.id).where(each).limit(1)).first() is not None
-        for each in (_has_expired_text(tx), _is_old_envelope(tx))
+        for each in (*_expired_texts(tx), _is_old_envelope(tx))
     )
 
 
@@ -217,10 +231,11 @@ def erase_expired(tx: Tx) -> None:
     A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those
     mails stay, without their address and subject.
     """
-    expired = _has_expired_text(tx) & mails.c.id.in_(_lock_some(tx, _has_expired_text(tx)))
     given_up = {"next_attempt_at": None, "given_up_at": tx.now, "error": EXPIRED}
-    tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
-    tx.connection.execute(update(mails).where(expired).values(text=""))
+    for each in _expired_texts(tx):
+        expired = mails.c.id.in_(_lock_some(tx, each))
+        tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
+        tx.connection.execute(update(mails).where(expired).values(text=""))
     old = _lock_some(tx, _is_old_envelope(tx))
     mail_id = column("mail_id", BIG_ID)
     of_milestones = select(mail_id).select_from(table("milestones")).where(mail_id.in_(old))
@@ -235,9 +250,12 @@ def _lock_some(tx: Tx, condition: ColumnElement[bool]) -> list[int]:
     return [int(each) for each in locked.scalars()]
 
 
-def _has_expired_text(tx: Tx) -> ColumnElement[bool]:
+def _expired_texts(tx: Tx) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions of expired codes, and of old unsent texts. Each has an index, both together have
+    none.
+    """
     is_old = ~WAITING & (mails.c.created_at <= tx.now - UNSENT_TEXT_KEPT_FOR)
-    return _HAS_UNSENT_TEXT & ((mails.c.expires_at <= tx.now) | is_old)
+    return _HAS_UNSENT_CODE & (mails.c.expires_at <= tx.now), _HAS_UNSENT_TEXT & is_old
 
 
 def _is_old_envelope(tx: Tx) -> ColumnElement[bool]:
