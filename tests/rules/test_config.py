@@ -93,6 +93,8 @@ def test_contacts_and_pages_are_addresses(name: str) -> None:
         "https:///x",
         "https://a.example/\nExpires: x",
         "a b@c.de",
+        "<ops@example.net>",
+        "ops@localhost",
     ):
         with pytest.raises(SettingsError, match=f"^{name}: "):
             Settings(**{name: text})  # type: ignore[arg-type] # a text
@@ -103,6 +105,7 @@ def test_contacts_and_pages_are_addresses(name: str) -> None:
     [
         ({}, ""),
         ({"operator_mail": "ops@example.net"}, "ops@example.net"),
+        ({"operator_mail": "öps@bücher.example"}, "öps@bücher.example"),
         ({"site_contact": "hello@example.net"}, "hello@example.net"),
         ({"site_contact": "https://example.net/contact"}, ""),
         ({"site_contact": "https://ada@example.net/contact"}, ""),
