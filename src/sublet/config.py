@@ -724,4 +724,6 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         return found
     if not isinstance(value, str):
         raise SettingsError(f"{name}: {value!r} is not a string. Put it into quotes.")
+    if "\0" in value:  # no path can have it
+        raise SettingsError(f"{name}: {value!r} has a NUL character. Remove it.")
     return value

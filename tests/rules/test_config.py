@@ -242,6 +242,7 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
         ("TRUSTED_PROXIES", "10.0.0.0/8"),
         ("NAMESERVER_PRESETS", "ns1.provider.example"),
         ("NAMESERVER_PRESETS", ": ns1.provider.example"),
+        ("SITE_LOGO", "/\0.svg"),
     ],
 )
 def test_invalid_values_are_refused_by_name(name: str, value: str) -> None:

@@ -165,6 +165,9 @@ def test_starttls_and_password(registry: Registry, tmp_path: Path, monkeypatch: 
     assert mailbox.recipients() == ["ann@example.org"]
     with pytest.raises(SettingsError, match="smtp_password_file: can't be read"):
         mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "missing")})
+    (tmp_path / "latin-1").write_bytes("ä".encode("latin-1"))
+    with pytest.raises(SettingsError, match="smtp_password_file: is not a text in UTF-8"):
+        mailer_to(registry, port, **{**secured, "smtp_password_file": str(tmp_path / "latin-1")})
 
 
 def test_implicit_tls(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

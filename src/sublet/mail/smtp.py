@@ -129,6 +129,10 @@ def smtp_server(settings: Settings) -> SmtpServer:
                 f"smtp_password_file: can't be read: {error.strerror or error}. Check the path and its "
                 "permissions."
             ) from error
+        except UnicodeDecodeError as error:
+            raise SettingsError(
+                "smtp_password_file: is not a text in UTF-8. Save it in this encoding."
+            ) from error
     return server
 
 
