@@ -38,8 +38,10 @@ NUMBER_MAX = 2**31 - 1
 """The largest number in a setting: PostgreSQL computes rate limits with 32 bits."""
 NEW_USER_DAYS_MAX = 36_500
 """A hundred years. Dates beyond the year 9999 can't be computed."""
-_MAIL_ADDRESS = re.compile(r"""[^\s@:/"(),;<>\[\]\\]{1,64}@[\w-]+(\.[\w-]+)+\.?""")
-"""An address that can get mail: no `<>`, and a full domain. It may have non-ASCII letters."""
+_MAIL_ADDRESS = re.compile(r"""[^\s@:/"(),;<>\[\]\\]{1,64}@[\w-]++(\.[\w-]++)++\.?""")
+"""An address that can get mail: no `<>`, and a full domain. It may have non-ASCII letters. `++` never gives
+characters back, so a long text that isn't an address is refused at once.
+"""
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _KEY_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

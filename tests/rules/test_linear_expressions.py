@@ -72,7 +72,7 @@ EXAMPLES: dict[str | bytes, tuple[str, ...]] = {
     r"(://[^\s:/@]*:)[^\s/]+@": ("://ada:secret@",),
     r"([?&](?:ssl)?password=)[^&\s'\"]+": ("?password=secret", "&sslpassword=secret"),
     r"ticket:(?:T-)?([0-9]+)(?::.*)?": ("ticket:T-000123:reply",),
-    r"""[^\s@:/"(),;<>\[\]\\]{1,64}@[\w-]+(\.[\w-]+)+\.?""": ("ada@example.net",),
+    r"""[^\s@:/"(),;<>\[\]\\]{1,64}@[\w-]++(\.[\w-]++)++\.?""": ("ada@example.net",),
     r'[;()]|alpn="[\w./+,-]*[^\w./+,"-]': ('alpn="h2,a b"', ";"),
 }
 
