@@ -197,8 +197,8 @@ def set_label(
         NotFound: no such platform domain.
         ValidationFailed: any wrong fields: label, label_class, prices (not for reserved and blocked),
             organizations (only for special).
-        For each organization, NotFound: no such organization; Conflict: several match; NotFound: it
-            is deleted.
+        NotFound, Conflict: for one of `organizations` none matches, or several do.
+        NotFound: one of the organizations is deleted.
     """
     platform_domain = find_platform_domain(tx, identifier)
     errors: list[FieldError] = []

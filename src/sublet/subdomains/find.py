@@ -118,8 +118,9 @@ def refuse_unless_allowed(subdomain: Subdomain, verb: str, now: datetime) -> Non
 def refuse_over_changes_per_day(
     tx: Tx, subdomain_id: int, action: str, changed: str, changes_per_day: int
 ) -> None:
-    """Raise `RateLimited` if `changes_per_day` audit events of a name within 24 hours have this action; 0: no
-    limit. `changed` is what they changed, for the message.
+    """Raise `RateLimited` if a name was changed `changes_per_day` times within 24 hours. 0 means no limit.
+
+    `action` is that of the changes' audit events, and `changed` what they change, for the message.
 
     The caller has locked the name's holder, so all changes are counted.
     """
