@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 import structlog
 
@@ -17,7 +18,7 @@ from support import databases
 from support.kept_registry import KeptRegistry
 from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, prepare
-from support.repetitions import WHOLE
+from support.repetitions import WHOLE, share
 from support.running_service import (
     RunningService,
     initialised_postgresql,
@@ -45,8 +46,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Pass the option to `support.databases`, and to processes that tests start."""
+    """Pass the option to `support.databases`, and to processes that tests start.
+
+    In `make test` Hypothesis makes fewer inputs, and the same in each run. It allows any time for each.
+    """
     os.environ[databases.VARIABLE] = config.getoption("--database")
+    hypothesis.settings.register_profile(
+        "tests",
+        max_examples=share(25, whole=100),
+        derandomize=share(True, whole=False),
+        deadline=None,
+    )
+    hypothesis.settings.load_profile("tests")
     gc.disable()
 
 

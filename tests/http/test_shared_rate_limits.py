@@ -126,7 +126,7 @@ def test_a_process_strands_at_most_its_reservation(url: str) -> None:
 
 
 @pytest.mark.uncovered
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     limit=st.integers(1, 60),
     bursts=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=30), min_size=1, max_size=6),
