@@ -37,9 +37,10 @@ def text_of(message: EmailMessage) -> str:
 class Mailbox:
     """The received mails in order, and the server's answers.
 
-    `rcpt` and `data` return a reply for a recipient, None for 250.
+    `replies_mail`, `replies_rcpt` (for a recipient) and `replies_data` are the next replies, then 250.
     """
 
+    replies_mail: list[str] = field(default_factory=list)
     replies_rcpt: dict[str, list[str]] = field(default_factory=dict)
     replies_data: list[str] = field(default_factory=list)
     taken: list[Envelope] = field(default_factory=list)
@@ -53,6 +54,14 @@ class Mailbox:
             self.connections += 1
         session.host_name = hostname
         return responses
+
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.replies_mail:
+            return self.replies_mail.pop(0)
+        envelope.mail_from = address
+        return "250 OK"
 
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,14 @@ def put(
     recipient: str | None = None,
     text: str = "T",
     subject: str = "S",
+    expires_at: datetime | None = None,
 ) -> None:
     def verb(tx: Tx) -> None:
         user = find_user(tx, registry.users["ann"])
         assert user is not None
         for each in references:
-            enqueue(tx, user, Message(subject, text), reference=each, recipient=recipient)
+            message = Message(subject, text)
+            enqueue(tx, user, message, reference=each, recipient=recipient, expires_at=expires_at)
 
     registry.write(verb)
 
@@ -247,6 +250,26 @@ def test_a_mail_that_ends_the_connection_does_not_delay_other_mails(registry: Re
         send(registry, mailer)
     assert states(registry)["a"] == "sent"
     assert mailbox.connections == 3
+
+
+def test_mails_wait_while_the_server_refuses_the_sender_and_codes_are_tried_each_minute(
+    registry: Registry,
+) -> None:
+    """Servers refuse the sender with 450 if a client sends too many mails."""
+    mailbox = Mailbox()
+    put(registry, "a", "b")
+    put(registry, "code", subject="code", expires_at=registry.now + timedelta(hours=1))
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port)
+        for _ in range(3):
+            mailbox.replies_mail.append("450 4.7.1 too much mail")
+            send(registry, mailer)
+            assert not registry.run(mailer.send_due()), "the mailer pauses"
+            registry.advance(minutes=1)
+        assert [each.attempts for each in mails(registry).values()] == [3, 0, 0]  # newest first
+        send(registry, mailer)
+    assert mailbox.messages()[0]["Subject"] == "code"
+    assert set(states(registry).values()) == {"sent"}
 
 
 def test_a_slow_server_lets_the_mailer_count_and_erase_between_mails(

@@ -64,11 +64,13 @@ class Notice(Struct, frozen=True):
 class Failure(Struct, frozen=True):
     """The reason why a mail was not sent, as a sentence.
 
-    `permanent` is true if the server refused the mail permanently (5xx).
+    `permanent` is true if the server refused the mail permanently (5xx), `is_server_away` if it takes no mail
+    at all now.
     """
 
     sentence: str
     permanent: bool = False
+    is_server_away: bool = False
 
 
 class Outbox(Struct, frozen=True):
@@ -114,8 +116,8 @@ EXPIRED = "The code in this mail expired before the mail was sent."
 BACK_OFF_MIN = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE = 5
-"""The failed attempts, without a permanent refusal, after which the operator is notified: about a quarter of
-an hour.
+"""The failed attempts, without a permanent refusal, after which the operator is notified: minutes while the
+server takes no mail, otherwise about a quarter of an hour.
 """
 GIVEN_UP_AFTER = timedelta(days=3)
 """The age at which a mail is given up after a permanent refusal. A younger mail is retried, because the

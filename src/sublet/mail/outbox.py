@@ -132,7 +132,9 @@ def record_delivery(tx: Tx, mail: Mail, failure: Failure | None, *, delivers: bo
         _erase_notice(tx, mail)
         return "sent" if delivers else "logged"
     given_up = is_given_up(mail.created_at, tx.now, permanent=failure.permanent)
-    again_at = None if given_up else tx.now + back_off(mail.attempts, random.random())  # noqa: S311 - jitter, not a secret
+    # While the server takes no mail, the mailer pauses for all mails. Longer pauses would make codes late.
+    attempts = 1 if failure.is_server_away else mail.attempts
+    again_at = None if given_up else tx.now + back_off(attempts, random.random())  # noqa: S311 - jitter, not a secret
     store.record_failure(tx, mail, failure.sentence, again_at)
     _notify_of_failure(tx, mail, failure, given_up=given_up)
     if given_up:

@@ -44,7 +44,13 @@ class NotSent(Exception):  # noqa: N818 - a server's refusal is not an error in 
 
 
 class ServerAway(NotSent):
-    """No mail can be sent now: the server can't be reached, has a wrong certificate, or refuses the login."""
+    """No mail can be sent now: the server can't be reached, has a wrong certificate, or refuses the login or
+    the sender.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.failure = Failure(sentence, is_server_away=True)
 
 
 class Transport(Protocol):
@@ -151,7 +157,8 @@ class SmtpTransport:
         """Send a mail. Returns when the server has accepted it.
 
         Raises:
-            ServerAway: the connection, its encryption or the authentication failed.
+            ServerAway: the connection, its encryption or the authentication failed, or the server refused
+                the sender.
             NotSent: the server refused the mail, or stopped answering. Permanent if the server refused the
                 recipient or the text with 5xx.
         """
@@ -257,8 +264,9 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
         raise NotSent(
             f"The mail server refused the mail: {_describe(error)}", permanent=error.smtp_code >= 500
         ) from error
-    except smtplib.SMTPSenderRefused as error:  # Not permanent, because the setting `mail_from` is the cause.
-        raise NotSent(f"The mail server refused the sender: {_describe(error)}") from error
+    except smtplib.SMTPSenderRefused as error:
+        # The cause is not this mail, but a limit of the server for its clients, or the setting `mail_from`.
+        raise ServerAway(f"The mail server refused the sender: {_describe(error)}") from error
     except (OSError, smtplib.SMTPException) as error:
         client.close()
         raise NotSent(f"The connection to the mail server was lost: {_describe(error)}") from error
