@@ -118,38 +118,42 @@ def test_a_lasting_zone_problem_notifies_once_a_day(registry: Registry) -> None:
     )
 
 
+BUSY, REFUSED = Failure("450 busy"), Failure("550 no such user ada@example.org", permanent=True)
+
+
 @pytest.mark.parametrize(
-    ("failure", "attempts", "ages_days", "expected"),
+    ("failures", "ages_days", "expected"),
     [
-        (Failure("550 no such user ada@example.org", permanent=True), 2, 0, ["refused mail"]),
-        (Failure("450 busy"), ATTEMPTS_BEFORE_NOTICE - 1, 0, []),
-        (Failure("450 busy"), ATTEMPTS_BEFORE_NOTICE + 1, 0, ["could not be sent"]),
-        (Failure("550 no", permanent=True), 2, GIVEN_UP_AFTER.days, ["refused mail", "was given up"]),
+        ([REFUSED, REFUSED], 0, ["refused mail"]),
+        ([BUSY] * (ATTEMPTS_BEFORE_NOTICE - 1), 0, []),
+        ([BUSY] * (ATTEMPTS_BEFORE_NOTICE + 1), 0, ["could not be sent"]),
+        ([BUSY, REFUSED, REFUSED], 0, ["refused mail"]),
+        ([REFUSED, REFUSED], GIVEN_UP_AFTER.days, ["refused mail", "was given up"]),
     ],
 )
 def test_a_failed_mail_notifies(
-    registry: Registry, failure: Failure, attempts: int, ages_days: int, expected: list[str]
+    registry: Registry, failures: list[Failure], ages_days: int, expected: list[str]
 ) -> None:
     registry.write(enqueue_to, "ada@example.org", Message("S", "T"), reference="test:1")
-    _fail(registry, failure, attempts, ages_days)
+    _fail(registry, failures, ages_days)
     texts = _texts(registry)
     assert len(texts) == len(expected)
     assert all(words in text for words, text in zip(expected, texts, strict=True))
     assert "ada@example.org" not in "".join(texts)
 
 
-def _fail(registry: Registry, failure: Failure, attempts: int, ages_days: int) -> None:
-    for attempt in range(attempts):
+def _fail(registry: Registry, failures: list[Failure], ages_days: int) -> None:
+    for number, failure in enumerate(failures):
         mail = registry.write(claim)
         assert mail is not None
         registry.write(record_delivery, mail, failure)
-        registry.advance(hours=2, days=ages_days if attempt == 0 else 0)
+        registry.advance(hours=2, days=ages_days if number == 0 else 0)
 
 
 def test_a_failed_mail_to_the_operator_causes_no_notice(registry: Registry) -> None:
     ask(registry)
     assert mail_if_due(registry) is not None
-    _fail(registry, Failure("550 no", permanent=True), 2, GIVEN_UP_AFTER.days)
+    _fail(registry, [REFUSED, REFUSED], GIVEN_UP_AFTER.days)
     assert _texts(registry) == [""]
 
 

@@ -155,7 +155,7 @@ def _notify_of_failure(tx: Tx, mail: Mail, failure: Failure, *, given_up: bool) 
         sentence = (
             f"Mail {mail.id} was given up, because the mail server refused it for {GIVEN_UP_AFTER.days} days."
         )
-    elif failure.permanent and mail.attempts == 1:
+    elif failure.permanent:  # Only the first one is stored, because of the reference.
         sentence = (
             f"The mail server refused mail {mail.id}. It is tried again for {GIVEN_UP_AFTER.days} days."
         )
