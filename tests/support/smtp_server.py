@@ -1,6 +1,7 @@
 """A real SMTP server for tests. It stores the mails, and a test chooses its answers."""
 
 # ruff: noqa: ARG002, N802 - the library defines the names and parameters of handle_…
+import asyncio
 import ipaddress
 import ssl
 import threading
@@ -38,11 +39,13 @@ class Mailbox:
     """The received mails in order, and the server's answers.
 
     `replies_mail`, `replies_rcpt` (for a recipient) and `replies_data` are the next replies, then 250.
+    `scan_seconds` is the time before the reply to a mail's text.
     """
 
     replies_mail: list[str] = field(default_factory=list)
     replies_rcpt: dict[str, list[str]] = field(default_factory=dict)
     replies_data: list[str] = field(default_factory=list)
+    scan_seconds: float = 0.0
     taken: list[Envelope] = field(default_factory=list)
     connections: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,6 +80,7 @@ class Mailbox:
             return self.replies_data.pop(0)
         with self._lock:
             self.taken.append(envelope)
+        await asyncio.sleep(self.scan_seconds)
         return "250 taken"
 
     def messages(self) -> list[EmailMessage]:

@@ -332,6 +332,24 @@ def test_a_server_that_stops_answering_times_out(registry: Registry, monkeypatch
     assert mails(registry)["a"].error == "The mail server took too long."
 
 
+def test_a_server_that_scans_a_mail_for_long_gets_it_once(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "TIMEOUT_SECONDS", 0.5)
+    mailbox = Mailbox(scan_seconds=1.0)
+    put(registry, "a")
+    with smtp_server(mailbox) as port:
+        mailer = mailer_to(registry, port)
+
+        def is_sent() -> bool:
+            registry.advance(minutes=1)  # a busy machine may need longer than 0.5 s to connect
+            send(registry, mailer)
+            return states(registry) == {"a": "sent"}
+
+        wait_until(is_sent)
+    assert len(mailbox.taken) == 1
+
+
 def test_a_server_without_a_greeting_times_out_and_gets_one_connection_at_a_time(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

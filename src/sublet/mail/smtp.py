@@ -1,8 +1,8 @@
 """The transports of mail: through an SMTP server (RFC 5321), to the log, or printed.
 
-SMTP is the standard library's client on a thread. Each network operation and each whole mail has a time
-limit. TLS certificates are verified against the system's authorities, or against the authorities in
-SSL_CERT_FILE.
+SMTP is the standard library's client on a thread. Each network operation of connecting and each whole mail
+has a time limit. TLS certificates are verified against the system's authorities, or against the authorities
+in SSL_CERT_FILE.
 """
 
 import asyncio
@@ -24,12 +24,13 @@ from sublet.mail.model import Failure, Mail
 from sublet.secret import Secret
 
 TIMEOUT_SECONDS = 20.0
-"""The time limit of each network operation."""
+"""The time limit of each network operation while connecting and quitting."""
 CONNECTING_MAX_SECONDS = 60.0
 """The time limit for connecting: all addresses of the server, TLS and authentication together."""
-SENDING_MAX_SECONDS = 90.0
-"""The time limit of a mail over an open connection. With CONNECTING_MAX_SECONDS it must be below
-`model.LEASE`, the duration of a claim.
+SENDING_MAX_SECONDS = 180.0
+"""The time limit of a mail over an open connection. It is long, because a server that scans a mail for longer
+accepts it afterwards, and would get it again and again (RFC 5321, section 4.5.3.2.6). With
+CONNECTING_MAX_SECONDS it must be below `model.LEASE`, the duration of a claim.
 """
 REPLY_CHARACTERS_MAX = 300
 log = structlog.get_logger()
@@ -233,6 +234,8 @@ def _connect(server: SmtpServer) -> smtplib.SMTP:
             client.ehlo_or_helo_if_needed()
         if server.username:
             client.login(server.username, _password(server).reveal())
+        # Longer than the limit of the whole mail, which ends a mail first.
+        _set_timeout(client, 2 * SENDING_MAX_SECONDS)
     except (OSError, smtplib.SMTPException, ValueError) as error:
         if client is not None:
             client.close()
@@ -272,8 +275,14 @@ def _send(client: smtplib.SMTP, mail: Mail, server: SmtpServer) -> None:
         raise NotSent(f"The connection to the mail server was lost: {_describe(error)}") from error
 
 
+def _set_timeout(client: smtplib.SMTP, seconds: float) -> None:
+    if client.sock is not None:
+        client.sock.settimeout(seconds)
+
+
 def _quit(client: smtplib.SMTP) -> None:
     try:
+        _set_timeout(client, TIMEOUT_SECONDS)
         client.quit()
     except (OSError, smtplib.SMTPException):
         client.close()
