@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.mail.store import list_mails
+from sublet.mail.store import ERASED_WITH_USER, list_mails
 from sublet.registry import declared_texts
 from sublet.registry.export_store import COLUMNS_NOT_EXPORTED, NOT_EXPORTED, SECTIONS
 from sublet.schema import metadata
@@ -226,4 +226,4 @@ def test_a_user_deletes_its_account(shop: RunningService, ada: Registrant) -> No
         return [each for each in found if each.reference == f"user.delete:{ada.id}"]
 
     assert len(notices()) == 1
-    wait_until(lambda: notices()[0].recipient == "deleted")  # once it is sent
+    wait_until(lambda: notices()[0].recipient == ERASED_WITH_USER)  # once it is sent

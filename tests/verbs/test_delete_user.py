@@ -26,7 +26,8 @@ from sublet.credits.entries import (
 from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TicketClosed, TokenRevoked, ValidationFailed
-from sublet.mail.store import list_mails
+from sublet.mail.model import ENVELOPE_KEPT_FOR
+from sublet.mail.store import ERASED_WITH_USER, erase_expired, list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
 from sublet.organizations.organization import create_organization
@@ -235,6 +236,14 @@ def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Regis
     registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     registry.write(staff_reply, OPERATOR, str(ticket.id), "Done.", "Staff")
     assert registry.mails()[0].recipient == "ann@example.org"
+
+
+def test_the_mails_of_a_deleted_user_are_deleted_like_others(known: Registry) -> None:
+    remove(known)
+    assert {each.recipient for each in known.mails()} == {ERASED_WITH_USER}
+    known.advance(days=ENVELOPE_KEPT_FOR.days)
+    known.write(erase_expired)
+    assert known.mails() == []
 
 
 def test_a_name_in_the_tickets_of_an_organization_is_erased_in_any_script(registry: Registry) -> None:

@@ -159,7 +159,7 @@ def _notify_of_failure(tx: Tx, mail: Mail, failure: Failure, *, given_up: bool) 
         sentence = (
             f"The mail server refused mail {mail.id}. It is tried again for {GIVEN_UP_AFTER.days} days."
         )
-    elif not failure.permanent and mail.attempts == ATTEMPTS_BEFORE_NOTICE:
+    elif mail.attempts == ATTEMPTS_BEFORE_NOTICE:
         sentence = f"Mail {mail.id} could not be sent in {mail.attempts} attempts. It is tried again."
     else:
         return

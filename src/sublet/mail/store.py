@@ -38,7 +38,9 @@ from sublet.mail.model import (
 from sublet.schema import BIG_ID, Instant, metadata, recent
 
 ERASED = "deleted"
-"""The replacement of an erased address or subject."""
+"""The replacement of the address and subject of an old mail that stays, because a milestone refers to it."""
+ERASED_WITH_USER = "deleted user"
+"""The replacement of the address of a deleted user. These mails are deleted later, like all old mails."""
 ERASED_MAX = 500
 """The maximum number of mails that a transaction erases or deletes. On SQLite other writes wait for it."""
 
@@ -212,7 +214,7 @@ def record_failure(tx: Tx, claimed: Mail, error: str, next_attempt_at: datetime 
 
 def erase_recipient(tx: Tx, mail_id: int) -> None:
     """Erase the address of a mail, and the server's reply, which may contain the address."""
-    values = {"recipient": ERASED, "error": None}
+    values = {"recipient": ERASED_WITH_USER, "error": None}
     tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
 
 

@@ -31,7 +31,7 @@ from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
 from sublet.db import Prepared, Tx
 from sublet.mail.operator_notices import ERASED
-from sublet.mail.store import mails, operator_notices
+from sublet.mail.store import ERASED_WITH_USER, mails, operator_notices
 from sublet.operations.idempotency_store import idempotency_keys
 from sublet.registry import declared_texts
 from sublet.schema import metadata
@@ -136,7 +136,8 @@ def erase_texts(
     delete_of_user(tx, user_id)
     own_mails = (mails.c.user_id == user_id) | mails.c.recipient.in_(addresses)
     _cancel(tx, own_mails)
-    run(update(mails).where(own_mails).values(recipient=TEXT, subject=TEXT, text="", page="", error=None))
+    erased = {"recipient": ERASED_WITH_USER, "subject": TEXT, "text": "", "page": "", "error": None}
+    run(update(mails).where(own_mails).values(**erased))
     # Mails to owners about members of their organization contain the members' addresses.
     about = mails.c.reference.like(f"organization:%:{user_id}:%")
     _cancel(tx, about)
