@@ -11,7 +11,7 @@ import pytest
 
 from sublet.dns.types import RecordSet
 from sublet.primaries.check_zone import CLOCK_MARGIN
-from sublet.primaries.primary import NOT_APPLIED
+from sublet.primaries.primary import IN_USE, NOT_APPLIED
 from sublet.subdomains import store
 from support.name_servers import KINDS
 from support.repetitions import share
@@ -60,6 +60,12 @@ def served(on: ServiceOn) -> set[tuple[str, str]]:
 
 def owners(*sets: Mapping[str, object]) -> set[tuple[str, str]]:
     return {(NAME if each["name"] == "@" else f"{each['name']}.{NAME}", str(each["type"])) for each in sets}
+
+
+def attempts(on: ServiceOn, fqdn: str) -> int:
+    found = on.service.read(lambda tx: store.find_unreleased(tx, fqdn))
+    assert found is not None
+    return found.attempts
 
 
 def test_records_of_every_type_are_published_changed_repaired_and_removed(
@@ -119,15 +125,22 @@ def test_aliases_that_the_server_cannot_follow_are_published(on: ServiceOn, ada:
 
 
 def test_more_records_than_fit_into_a_message_are_changed_and_removed(on: ServiceOn, ada: Registrant) -> None:
-    """The update deletes each type at each owner."""
+    """The update deletes each type at each owner. A record at the last owner that isn't ours stays."""
     fqdn = f"long.{ZONE}"
     on.service.operator("domain", "edit", ZONE, "--record-sets-max", "120")
     on.service.register(ada, fqdn)
     for first in (0, 60):
         owners = [".".join([f"{number:060}"] * 3) for number in range(first, first + 120)]
         sets = [{"name": each, "type": "CNAME", "values": ["host.example."]} for each in owners]
-        answer = on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets}).json()
-        assert answer["provisioning"]["status"] == "published", answer
+        foreign = (f"{owners[-1]}.{fqdn}", "A", "8.8.4.4")
+        before = on.records()
+        on.primary.nsupdate([f"add {foreign[0]}. 60 A 8.8.4.4"])
+        on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets})
+        wait_until(lambda: attempts(on, fqdn) > 1 or on.shown(ada, fqdn)["status"] == "active")
+        assert on.records() == before | {foreign}
+        assert on.shown(ada, fqdn)["provision_error"] == IN_USE
+        on.primary.nsupdate([f"delete {foreign[0]}. A"])
+        on.wait_until_active(ada, fqdn)
         published = {owner for owner, _, _ in on.records() if owner.endswith(fqdn)}
         assert published == {f"{each}.{fqdn}" for each in owners}
     on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")

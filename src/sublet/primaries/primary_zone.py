@@ -29,6 +29,7 @@ from sublet.primaries.primary import (
 from sublet.primaries.publisher_transactions import Batch, Item, Result, settle_fence
 from sublet.primaries.update import (
     ImplausiblePlan,
+    ZoneChanges,
     build_aliases,
     build_update,
     plan_changes,
@@ -256,6 +257,9 @@ class PrimaryZone:
 def _build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
     """Return the messages that apply a batch. The first one sets the fence that the others require.
 
+    The first one also requires that all new owners are unused, and if there are several parts, it changes
+    only the fence. So the server applies none of the parts, or each new owner is ours.
+
     Only the changes of a single name are split. Several names that are too long for one message are halved by
     the publisher, so that one message changes all records of a name. Raises `ImplausiblePlan`.
     """
@@ -266,13 +270,16 @@ def _build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
         with_records=(owner for item in batch.items for owner in item.owners_with_records),
     )
     unused = {owner for item in batch.items for owner in item.new_owners}
+    parts = split_changes(changes) if len(batch.items) == 1 else [changes]
+    if len(parts) > 1:
+        parts.insert(0, ZoneChanges(batch.zone, (), ()))
     messages: list[dns.update.UpdateMessage] = []
-    for part in split_changes(changes) if len(batch.items) == 1 else [changes]:
+    for part in parts:
         message = build_update(
             part,
             fence=batch.next_fence if messages else batch.fence,
             next_fence=batch.next_fence,
-            unused=unused.intersection(record.owner for record in part.adds),
+            unused=() if messages else unused,
         )
         aliases = build_aliases(part, fence=batch.next_fence)
         messages += [message] if aliases is None else [message, aliases]
