@@ -44,6 +44,7 @@ from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.suspend import suspend, suspend_with_names, unsuspend
 from sublet.subdomains.transfers.move import transfer
 from sublet.subdomains.transfers.push import push
+from sublet.subdomains.transfers.store import name_transfers
 from sublet.tickets.model import TicketRequest
 from sublet.tickets.open_ticket import open_ticket
 from sublet.tickets.staff import staff_open, staff_reply
@@ -158,6 +159,23 @@ def test_a_reason_that_names_the_user_is_refused(registry: Registry, reason: str
     registry.add_user("zerlina")
     registry.refused(ValidationFailed, delete_user, replace(OPERATOR, reason=reason), EMAIL, confirmed=True)
     registry.write(delete_user, replace(OPERATOR, reason="Letter 17"), EMAIL, confirmed=True)
+
+
+def test_a_user_with_more_transfers_than_a_statement_can_have_values_is_deleted(registry: Registry) -> None:
+    sent = registry.register(SHOP)
+    registry.add_user("zerlina")
+    transfer = {
+        "subdomain_id": sent.id,
+        "from_user_id": registry.users["ann"],
+        "recipient_email": EMAIL,
+        "state": "expired",
+        "is_mailed": True,
+        **dict.fromkeys(("created_at", "expires_at", "ended_at"), registry.now),
+    }
+    registry.write(lambda tx: tx.connection.execute(insert(name_transfers), [transfer] * 22_000))
+    remove(registry)
+    query = select(name_transfers.c.recipient_email).distinct()
+    assert registry.read(lambda tx: tx.connection.execute(query).scalars().all()) == ["deleted"]
 
 
 def test_texts_of_others_that_mention_the_address_are_found(registry: Registry) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     or_,
     select,
     update,
@@ -165,16 +166,16 @@ def _erase_transfers(tx: Tx, user_id: int, addresses: Collection[str]) -> None:
     """
     columns, run = name_transfers.c, tx.connection.execute
     is_received = columns.recipient_email.in_(addresses) | (columns.to_user_id == user_id)
-    received = run(select(columns.id).where(is_received)).scalars().all()
-    sent = run(select(columns.id).where(columns.from_user_id == user_id)).scalars().all()
-    references = [
-        f"name_transfer:{each}:{about}" for each in received for about in ("sent", "declined", "expired")
-    ]
-    references += [f"name_transfer:{each}:offer" for each in sent]
-    _cancel(tx, mails.c.reference.in_(references))
-    run(update(mails).where(mails.c.reference.in_(references)).values(subject=TEXT, text=""))
-    _erase_events(tx, "name_transfer", [*received, *sent])
-    run(update(name_transfers).where(columns.id.in_([*received, *sent])).values(recipient_email=TEXT))
+    is_sent = columns.from_user_id == user_id
+    of_other_side = {"sent": is_received, "declined": is_received, "expired": is_received, "offer": is_sent}
+    # Subqueries, because the databases limit the number of values in a statement.
+    for about, of in of_other_side.items():
+        reference = literal("name_transfer:") + cast(columns.id, String) + literal(f":{about}")
+        mailed = mails.c.reference.in_(select(reference).where(of))
+        _cancel(tx, mailed)
+        run(update(mails).where(mailed).values(subject=TEXT, text=""))
+    _erase_events(tx, "name_transfer", select(columns.id).where(is_received | is_sent))
+    run(update(name_transfers).where(is_received | is_sent).values(recipient_email=TEXT))
 
 
 def erase_append_only(
