@@ -15,7 +15,6 @@ from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain, find_platform_domain
 from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.lifecycle import desired_records, has_records, is_in_dns
-from sublet.subdomains.model import NameForZoneCheck
 from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
@@ -54,13 +53,8 @@ def edit_zone_settings(
     if edited.primary != before.primary:
         _change_server(tx, before, edited, force=force)
     elif edited.delegation_ttl_seconds != before.delegation_ttl_seconds:
-        store.republish(tx, [each.id for each in _in_dns(tx, edited)])
+        store.republish_zone(tx, edited.id)
     return edited
-
-
-def _in_dns(tx: Tx, platform_domain: PlatformDomain) -> list[NameForZoneCheck]:
-    names = published_owner_store.stream_published(tx, platform_domain.id)
-    return [each for each in names if is_in_dns(each)]
 
 
 def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, force: bool) -> None:
@@ -78,10 +72,10 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
             f"(`sublet zone check {before.domain}` lists them), which the move would lose. Add them to the "
             "zone on the new server first, then give --force."
         )
-    in_dns = _in_dns(tx, edited)
     if before.primary:
         zone_store.delete_records(tx, before.id)
     else:
+        in_dns = [each for each in published_owner_store.stream_published(tx, edited.id) if is_in_dns(each)]
         for with_records in (False, True):
             owners = [
                 (each.id, owner)
@@ -97,8 +91,10 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
         zone_store.update_zone_state(tx, before.id, rebuilt_at=tx.now)
     else:
         published_owner_store.delete_published_owners_of_zone(tx, before.id)
-    unpublished = [] if edited.primary else store.list_unpublished_ids(tx, before.id)
-    store.republish(tx, {*unpublished, *(each.id for each in in_dns)})
+    store.republish_zone(tx, before.id)
+    if not edited.primary:
+        # The rest are names that have left the DNS, which the former primary has not removed.
+        store.republish(tx, store.list_unpublished_ids(tx, before.id))
     if not force:
         refuse_missing_cuts(tx, edited)
 
