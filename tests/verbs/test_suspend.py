@@ -72,6 +72,21 @@ def test_all_names_leave_the_zone_and_exactly_these_return(registry: Registry, n
     assert registry.doctor() == []
 
 
+def test_many_names_are_suspended_and_unsuspended_in_parts(
+    registry: Registry, names: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.subdomains.suspend.NAMES_AT_ONCE", 2)
+    first = registry.write(suspend_with_names, WHY, ANN)
+    assert (first.names, first.more, registry.doctor()) == ((SHOP, BARE), True, [])
+    last = registry.write(suspend_with_names, WHY, ANN)
+    assert (last.names, last.more) == ((OLD,), False)
+    first = registry.write(unsuspend_with_names, OPERATOR, ANN)
+    assert (first.names, first.more, registry.doctor()) == ((SHOP, BARE), True, [])
+    assert first.member.user.suspended_at is not None
+    last = registry.write(unsuspend_with_names, OPERATOR, ANN)
+    assert (last.names, last.more, last.member.user.suspended_at) == ((OLD,), False, None)
+
+
 def test_the_audit_has_actor_reason_and_published_delegation(
     registry: Registry, names: dict[str, int]
 ) -> None:

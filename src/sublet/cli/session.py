@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import structlog
 import typer
@@ -26,6 +26,16 @@ from sublet.schema_revision import is_missing, refuse_unusable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+PART_PAUSE_SECONDS = 0.2
+"""The pause between parts of a change. A process that waits for SQLite's lock asks for it each 0.1 s."""
+
+
+class _Part(Protocol):
+    @property
+    def more(self) -> bool: ...
+
+
+PartT = TypeVar("PartT", bound=_Part)
 
 
 class Session(Struct, frozen=True):
@@ -57,6 +67,26 @@ class Session(Struct, frozen=True):
             Unavailable: the database is missing, not initialised, of another version, or can't be written.
         """
         return self.use(lambda database: database.write(lambda tx: verb(tx, self.actor, *args, **kwargs)))
+
+    def write_parts(
+        self, verb: Callable[Concatenate[Tx, Actor, P], PartT], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[PartT]:
+        """Run a verb as the operator until its result has no `more`, each time in a transaction of its own.
+        Return the results.
+
+        If it is interrupted, the parts before are done, and the command can be repeated.
+
+        Raises the same errors as `write`.
+        """
+
+        async def run(database: Database) -> list[PartT]:
+            done = [await database.write(verb, self.actor, *args, **kwargs)]
+            while done[-1].more:
+                await asyncio.sleep(PART_PAUSE_SECONDS)
+                done.append(await database.write(verb, self.actor, *args, **kwargs))
+            return done
+
+        return self.use(run)
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
         """Run a function that opens its transactions itself and uses the network between them, and return its

@@ -228,13 +228,15 @@ def suspend(
         return Answer(
             value, (f"The user {member.user.email} is suspended. The user's names stay in the DNS.",)
         )
-    done = session.write(suspend_with_names, user, reason)
-    email, number = done.member.user.email, len(done.names)
+    parts = session.write_parts(suspend_with_names, user, reason)
+    names = [name for each in parts for name in each.names]
+    member = parts[-1].member
+    email, number = member.user.email, len(names)
     lines = (
         f"The user {email} is suspended, with {counted(number, 'name')}. The names are leaving the DNS.",
         f"To see what was published: sublet user evidence {email}",
     )
-    return Answer({**_describe(done.member), "names": done.names}, lines)
+    return Answer({**_describe(member), "names": names}, lines)
 
 
 @audited_command(user_app, "unsuspend")
@@ -249,11 +251,11 @@ def unsuspend(
     """End a user's suspension, and the suspension of the names that were suspended with the user."""
     from sublet.subdomains.suspend import unsuspend_with_names  # noqa: PLC0415
 
-    done = session.write(unsuspend_with_names, user, keep_names=keep_names)
-    line = (
-        f"The user {done.member.user.email} is no longer suspended, with {counted(len(done.names), 'name')}."
-    )
-    return Answer({**_describe(done.member), "names": done.names}, (line,))
+    parts = session.write_parts(unsuspend_with_names, user, keep_names=keep_names)
+    names = [name for each in parts for name in each.names]
+    member = parts[-1].member
+    line = f"The user {member.user.email} is no longer suspended, with {counted(len(names), 'name')}."
+    return Answer({**_describe(member), "names": names}, (line,))
 
 
 @audited_command(user_app, "delete")

@@ -135,17 +135,25 @@ which may name a complainant.
 """
 
 
+NAMES_AT_ONCE = 500
+"""The maximum number of names in a transaction, so that other changes don't wait for long."""
+
+
 class UserWithNames(Struct, frozen=True):
-    """A user, and the names that were suspended or unsuspended together with the user."""
+    """A user, and the names that were suspended or unsuspended together with the user.
+
+    `more` is True if more names may follow: do the same again.
+    """
 
     member: Member
     names: tuple[str, ...]
+    more: bool = False
 
 
 def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None = None) -> UserWithNames:
-    """Suspend a user and all their names, live and in the trash, in one transaction.
+    """Suspend a user and up to `NAMES_AT_ONCE` of their names, live and in the trash.
 
-    The names leave the zone.
+    The names leave the zone. Call it until the result has no `more`. The first call suspends the user.
 
     `unsuspend_with_names` will not end the suspensions of names that are suspended already. If the user is
     suspended already, only the names are suspended now. The audit events record the state of each name before
@@ -160,13 +168,14 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
     _, errors = check_reason(reason)
     if errors:
         raise validation_failed(errors)
-    names = list(suspension_store.list_suspendable(tx, user.id))
+    found = suspension_store.list_suspendable(tx, user.id, NAMES_AT_ONCE + 1)
+    names = found[:NAMES_AT_ONCE]
     if user.suspended_at is None:
         suspend_user(tx, actor, str(user.id), reason)
     elif not names:
         raise Conflict(f"{user.email} is suspended already, and so are all its names. No action needed.")
     end_transfers_from(tx, actor, user.id)
-    suspension_store.suspend_all(tx, user.id, REASON_FOR_NAMES)
+    suspension_store.suspend_names(tx, names, REASON_FOR_NAMES)
     after = {"suspended_at": tx.now.isoformat(), "suspended_reason": REASON_FOR_NAMES, "with_user": True}
     audit.record_many(
         tx,
@@ -176,27 +185,29 @@ def suspend_with_names(tx: Tx, actor: Actor, identifier: str, reason: str | None
         before={each.id: state_before_suspension(each, tx.now) for each in names},
     )
     member = find_member(tx, user.id)
-    return UserWithNames(member, tuple(each.fqdn for each in names))
+    return UserWithNames(member, tuple(each.fqdn for each in names), more=len(found) > NAMES_AT_ONCE)
 
 
 def unsuspend_with_names(tx: Tx, actor: Actor, identifier: str, *, keep_names: bool = False) -> UserWithNames:
-    """End a user's suspension, and the suspensions of the names that were suspended with the user.
+    """End the suspensions of up to `NAMES_AT_ONCE` of the names that were suspended with a user, and the
+    suspension of the user if there are no more.
 
-    The names return to the zone with their stored delegation. Names that were suspended separately stay
-    suspended. With `keep_names` all names stay suspended, and can be unsuspended one by one. Grace periods
-    and times in the trash start again, as in `unsuspend`.
+    The names return to the zone with their stored delegation. Call it until the result has no `more`. The
+    last call ends the suspension of the user. Names that were suspended separately stay suspended. With
+    `keep_names` all names stay suspended, and can be unsuspended one by one. Grace periods and times in the
+    trash start again, as in `unsuspend`.
 
     Raises, in this order:
         NotFound: there is no such user.
         Conflict: the user is not suspended.
     """
     user = lock_user(tx, identifier)
-    member = unsuspend_user(tx, actor, str(user.id))
     if keep_names:
         suspension_store.keep_suspended(tx, user.id)
-        return UserWithNames(member, ())
-    names = list(suspension_store.list_suspended_with_user(tx, user.id))
-    suspension_store.unsuspend_all(tx, user.id)
+    found = suspension_store.list_suspended_with_user(tx, user.id, NAMES_AT_ONCE + 1)
+    names, more = found[:NAMES_AT_ONCE], len(found) > NAMES_AT_ONCE
+    member = find_member(tx, user.id) if more else unsuspend_user(tx, actor, str(user.id))
+    suspension_store.unsuspend_names(tx, names)
     audit.record_many(
         tx,
         actor,
@@ -204,4 +215,4 @@ def unsuspend_with_names(tx: Tx, actor: Actor, identifier: str, *, keep_names: b
         {each.id: {"with_user": True} for each in names},
         before={each.id: _suspension(each) for each in names},
     )
-    return UserWithNames(member, tuple(each.fqdn for each in names))
+    return UserWithNames(member, tuple(each.fqdn for each in names), more=more)

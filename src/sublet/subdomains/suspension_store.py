@@ -1,6 +1,6 @@
 """The SQL of suspensions of users with all their names."""
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, select, update
@@ -12,8 +12,8 @@ from sublet.subdomains.store import (
     NEXT_GENERATION,
     NOT_PURGED,
     generation_parameters,
+    read_subdomains,
     select_subdomains,
-    stream,
     subdomains,
 )
 
@@ -29,38 +29,39 @@ def _is_suspended_with_user(user_id: int) -> ColumnElement[bool]:
     return (subdomains.c.user_id == user_id) & NOT_PURGED & subdomains.c.held_with_user
 
 
-def list_suspendable(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Lock and return a user's names, live or in the trash, that are not suspended, in order of id."""
-    return _locked(tx, _suspendable(user_id))
-
-
-def list_suspended_with_user(tx: Tx, user_id: int) -> Iterator[Subdomain]:
-    """Lock and return a user's names, live or in the trash, that were suspended with the user, in order of
-    id.
+def list_suspendable(tx: Tx, user_id: int, limit: int) -> list[Subdomain]:
+    """Lock and return up to `limit` of a user's names, live or in the trash, that are not suspended, in order
+    of id.
     """
-    return _locked(tx, _is_suspended_with_user(user_id))
+    return _locked(tx, _suspendable(user_id), limit)
 
 
-def _locked(tx: Tx, wanted: ColumnElement[bool]) -> Iterator[Subdomain]:
+def list_suspended_with_user(tx: Tx, user_id: int, limit: int) -> list[Subdomain]:
+    """Lock and return up to `limit` of a user's names, live or in the trash, that were suspended with the
+    user, in order of id.
+    """
+    return _locked(tx, _is_suspended_with_user(user_id), limit)
+
+
+def _locked(tx: Tx, wanted: ColumnElement[bool], limit: int) -> list[Subdomain]:
     # Lock before reading, because rows may change until they are locked. Lock in order of id, so that
     # transactions don't deadlock.
-    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id)
+    order = select(subdomains.c.id).where(wanted).order_by(subdomains.c.id).limit(limit)
     tx.connection.execute(order.with_for_update(key_share=True)).all()
-    return stream(tx, select_subdomains().where(wanted).order_by(subdomains.c.id))
+    query = select_subdomains().where(wanted).order_by(subdomains.c.id).limit(limit)
+    return read_subdomains(Subdomain, tx.connection.execute(query))
 
 
-def suspend_all(tx: Tx, user_id: int, reason: str) -> None:
-    """Suspend the names of `list_suspendable` together with their user."""
-    _change_suspension(
-        tx, _suspendable(user_id), suspended_at=tx.now, suspended_reason=reason, held_with_user=True
-    )
+def suspend_names(tx: Tx, names: Collection[Subdomain], reason: str) -> None:
+    """Suspend names of `list_suspendable` together with their user."""
+    _change_suspension(tx, names, suspended_at=tx.now, suspended_reason=reason, held_with_user=True)
 
 
-def unsuspend_all(tx: Tx, user_id: int) -> None:
-    """End the suspensions of the names of `list_suspended_with_user`."""
+def unsuspend_names(tx: Tx, names: Collection[Subdomain]) -> None:
+    """End the suspensions of names of `list_suspended_with_user`."""
     _change_suspension(
         tx,
-        _is_suspended_with_user(user_id),
+        names,
         suspended_at=None,
         suspended_reason=None,
         held_with_user=False,
@@ -77,8 +78,9 @@ def keep_suspended(tx: Tx, user_id: int) -> None:
     )
 
 
-def _change_suspension(tx: Tx, wanted: ColumnElement[bool], **values: Any) -> None:
+def _change_suspension(tx: Tx, names: Collection[Subdomain], **values: Any) -> None:
     """Change names, and make them due. Names that are, or may be, in the DNS get their next generation."""
+    wanted = subdomains.c.id.in_([each.id for each in names])
     changed = values | {"updated_at": tx.now, "due_at": tx.now}
     in_dns = subdomains.c.generation > 0
     with_next_generation = update(subdomains).where(wanted & in_dns).values(**changed, **NEXT_GENERATION)
