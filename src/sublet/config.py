@@ -92,7 +92,7 @@ class PrimarySettings:
         _check_range(f"{prefix}.batch_max", self.batch_max, 1, 1000)
         if len(self.key_name) > 253 or _KEY_NAME.fullmatch(self.key_name.removesuffix(".")) is None:
             raise SettingsError(
-                f"{prefix}.key_name: {self.key_name!r} is not the name of a key. Give the name in the "
+                f"{prefix}.key_name: {_quoted(self.key_name)} is not the name of a key. Give the name in the "
                 "configuration of the primary."
             )
         _check_one_of(f"{prefix}.key_algorithm", self.key_algorithm, KEY_ALGORITHMS)
@@ -327,6 +327,12 @@ DESCRIPTIONS: dict[str, str] = {each.name: each.metadata["description"] for each
 """The description of each setting, for `sublet settings`."""
 
 
+def _quoted(value: object) -> str:
+    """Return a value in quotes for a message, with at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
 def split_list(text: str) -> list[str]:
     """Return the parts of a setting that are separated by commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
@@ -343,7 +349,7 @@ def check_database_url(name: str, text: str) -> None:
 
 def _check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise SettingsError(f"{name}: {value!r} is unknown. Give one of {', '.join(allowed)}.")
+        raise SettingsError(f"{name}: {_quoted(value)} is unknown. Give one of {', '.join(allowed)}.")
 
 
 def _check_modes(name: str, text: str) -> None:
@@ -364,7 +370,7 @@ def _check_addresses(
             parse(part)
         except ValueError:
             raise SettingsError(
-                f"{name}: {part!r} is not {what}. Check it; several are separated by commas."
+                f"{name}: {_quoted(part)} is not {what}. Check it; several are separated by commas."
             ) from None
 
 
@@ -399,7 +405,7 @@ def _check_mail(settings: Settings) -> None:
         parse_mail_from(settings.mail_from)
     if settings.operator_mail and not _is_mail_address(settings.operator_mail):
         raise SettingsError(
-            f"operator_mail: {settings.operator_mail!r} is not a mail address. Give one such as "
+            f"operator_mail: {_quoted(settings.operator_mail)} is not a mail address. Give one such as "
             "operator@example.net."
         )
     _check_smtp_host(settings.smtp_host)
@@ -422,23 +428,26 @@ def _check_mail(settings: Settings) -> None:
 
 def _check_site(settings: Settings) -> None:
     if re.fullmatch(r"#[0-9A-Fa-f]{6}", settings.site_color) is None:
-        raise SettingsError(f"site_color: {settings.site_color!r} is not a colour. Give one such as #3451d1.")
+        raise SettingsError(
+            f"site_color: {_quoted(settings.site_color)} is not a colour. Give one such as #3451d1."
+        )
     if settings.site_logo and Path(settings.site_logo).suffix not in (".svg", ".png", ".webp"):
         raise SettingsError(
-            f"site_logo: {settings.site_logo!r} has another type. Give a file with .svg, .png or .webp."
+            f"site_logo: {_quoted(settings.site_logo)} has another type. "
+            "Give a file with .svg, .png or .webp."
         )
     for name in ("site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"):
         text = getattr(settings, name)
         is_address = name.endswith("_contact") and _is_mail_address(text)
         if text and not (_is_url(text) or is_address):
             raise SettingsError(
-                f"{name}: {text!r} is not an address. Give one such as https://example.net/contact."
+                f"{name}: {_quoted(text)} is not an address. Give one such as https://example.net/contact."
             )
     url = settings.public_url
     if url and not (_is_url(url) and re.search(r"[?#]|/api/v1/?$", url) is None):
         raise SettingsError(
-            f"public_url: {url!r} is not the URL of a service. Give one such as https://names.example.net, "
-            "without /api/v1."
+            f"public_url: {_quoted(url)} is not the URL of a service. Give one such as "
+            "https://names.example.net, without /api/v1."
         )
     parse_nameserver_presets(settings.nameserver_presets)
 
@@ -480,8 +489,8 @@ def _check_smtp_host(text: str) -> None:
     except ValueError:
         if text and (re.fullmatch(r"[^\s/:,@\[\]]+", text) is None or not text.isprintable()):
             raise SettingsError(
-                f"smtp_host: {text!r} is neither a host name nor an IP address. Give the host only; the "
-                "port is smtp_port."
+                f"smtp_host: {_quoted(text)} is neither a host name nor an IP address. Give the host only; "
+                "the port is smtp_port."
             ) from None
 
 
@@ -501,7 +510,7 @@ def parse_mail_from(text: str) -> tuple[str, str]:
     is_domain = domain == "localhost" or _HOST.fullmatch(domain) is not None
     if not (text.isprintable() and at and local and is_whole and is_local_part and is_domain):
         raise SettingsError(
-            f"mail_from: {text!r} is not a sender. Give name@example.net or Name <name@example.net>."
+            f"mail_from: {_quoted(text)} is not a sender. Give name@example.net or Name <name@example.net>."
         )
     return name, address
 
@@ -515,7 +524,7 @@ def parse_listen(name: str, text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > PORT_MAX:
         raise SettingsError(
-            f"{name}: {text!r} is not an address with a port. Give host:port, such as 127.0.0.1:8053."
+            f"{name}: {_quoted(text)} is not an address with a port. Give host:port, such as 127.0.0.1:8053."
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
 
@@ -532,7 +541,7 @@ def parse_dns_servers(text: str) -> tuple[tuple[str, int], ...]:
         _check_addresses("dns_servers", host)
         if port == 0:
             raise SettingsError(
-                f"dns_servers: {part!r} has port 0. Give the port at which the server answers."
+                f"dns_servers: {_quoted(part)} has port 0. Give the port at which the server answers."
             )
         found.append((host, port))
     return tuple(found)
@@ -550,7 +559,7 @@ def parse_nameserver_presets(text: str) -> tuple[tuple[str, tuple[str, ...]], ..
         words = tuple(hosts.split())
         if not name or not words or not all(_HOST.fullmatch(each) for each in words):
             raise SettingsError(
-                f"nameserver_presets: {part!r} has another form. Give each preset as `Provider: "
+                f"nameserver_presets: {_quoted(part)} has another form. Give each preset as `Provider: "
                 "ns1.provider.example ns2.provider.example`."
             )
         found.append((name, words))
@@ -716,16 +725,16 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind is bool:
         found = _BOOLEANS.get(value) if isinstance(value, str) else value
         if not isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is not a boolean. Give true or false.")
+            raise SettingsError(f"{name}: {_quoted(value)} is not a boolean. Give true or false.")
         return found
     if kind is int:
         # Python converts no text of thousands of digits.
         found = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,20}", value) else value
         if not isinstance(found, int) or isinstance(found, bool):
-            raise SettingsError(f"{name}: {value!r} is not an integer. Give a number such as 60.")
+            raise SettingsError(f"{name}: {_quoted(value)} is not an integer. Give a number such as 60.")
         return found
     if not isinstance(value, str):
-        raise SettingsError(f"{name}: {value!r} is not a string. Put it into quotes.")
+        raise SettingsError(f"{name}: {_quoted(value)} is not a string. Put it into quotes.")
     if "\0" in value:  # no path can have it
-        raise SettingsError(f"{name}: {value!r} has a NUL character. Remove it.")
+        raise SettingsError(f"{name}: {_quoted(value)} has a NUL character. Remove it.")
     return value

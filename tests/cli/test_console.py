@@ -310,6 +310,29 @@ def test_an_output_that_can_not_be_written_is_reported(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, told)
 
 
+@pytest.mark.parametrize(
+    ("words", "streams", "told"),
+    [
+        (
+            ("audit", "--help"),
+            ("stdout",),
+            b"sublet: The output can't be written: No space left on device.\n",
+        ),
+        (("--version",), ("stdout",), b"sublet: The output can't be written: No space left on device.\n"),
+        (("audit",), ("stderr",), None),
+        (("settings",), ("stdout", "stderr"), None),
+    ],
+)
+def test_a_stream_on_a_full_disk_gives_exit_code_3(
+    words: tuple[str, ...], streams: tuple[str, ...], told: bytes | None
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "sublet.cli.main", *words]
+        chosen: dict[str, Any] = {"stderr": subprocess.PIPE} | dict.fromkeys(streams, full)
+        done = subprocess.run(command, env={}, check=False, **chosen)
+    assert (done.returncode, done.stderr) == (3, told)
+
+
 @pytest.mark.sqlite_only
 def test_a_closed_output_is_no_fault(tmp_path: Path) -> None:
     def close() -> None:

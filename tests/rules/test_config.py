@@ -366,3 +366,14 @@ def test_the_built_in_name_servers_are_addresses_with_ports() -> None:
 def test_invalid_addresses_of_name_servers_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="dns_servers"):
         Settings(dns_servers=text)
+
+
+def test_a_long_value_is_cut_off_in_a_message() -> None:
+    for name, value in {
+        "public_url": "x" * 70_000,
+        "smtp_port": "1" * 70_000,
+        "log_format": "\0" * 99,
+    }.items():
+        with pytest.raises(SettingsError) as refused:
+            load_settings(None, {f"SUBLET_{name.upper()}": value})
+        assert len(str(refused.value)) < 200

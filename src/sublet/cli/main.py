@@ -5,6 +5,7 @@ database or a file can't be used, or the output can't be written; 4 `serve` has 
 were changed.
 """
 
+import errno
 import os
 import sys
 from functools import cache
@@ -123,7 +124,14 @@ def main() -> None:
     for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=errors)
-    app(prog_name="sublet")
+    try:
+        app(prog_name="sublet")
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        from sublet.cli.output import end_unwritten  # noqa: PLC0415 - most commands don't need it here
+
+        end_unwritten(f"The output can't be written: {error.strerror}.")
 
 
 if __name__ == "__main__":

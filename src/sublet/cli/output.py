@@ -1,16 +1,18 @@
 """The output of commands: one JSON value, or lines and a table for people."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from sublet.dns.names import is_printable
-from sublet.errors import FieldError
+from sublet.errors import UNAVAILABLE, FieldError
 
 Column = str | tuple[str, str | Callable[[Any], object]]
 """A member's name, from which the heading is made; or a pair: the heading, and the member's name or a
@@ -156,6 +158,17 @@ def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *,
     print(f"sublet: {escape_controls(sentence)}", file=sys.stderr)
     if json_too:
         print(as_json({"ok": False, "error": code, "message": message, "errors": errors}))
+
+
+def end_unwritten(message: str) -> NoReturn:
+    """Exit because the output can't be written. The message goes to stderr, if that can be written."""
+    with suppress(OSError):
+        print(f"sublet: {message}", file=sys.stderr, flush=True)
+    # Python would report the rest of the output again when it ends.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    sys.exit(UNAVAILABLE)
 
 
 def print_warning(message: str) -> None:

@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 
 from sublet.audit import Actor
 from sublet.cli.options import Reason
-from sublet.cli.output import Answer, print_answer, print_refusal, print_warning
+from sublet.cli.output import Answer, end_unwritten, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import FILES_CHANGED, REFUSED, UNAVAILABLE, USAGE, FilesChanged, Refusal, Unavailable
@@ -297,10 +297,6 @@ def _run_guarded(
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # the reader has read enough, such as `head`
-        message = f"The command is done, but its output can't be written: {error.strerror}."
-        print(f"sublet: {message}", file=sys.stderr)
-        # Python would report the rest of the output again when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(UNAVAILABLE) from None
+        end_unwritten(f"The command is done, but its output can't be written: {error.strerror}.")
     if answer.exit_code:
         raise typer.Exit(answer.exit_code)
