@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Dialog, expect
 
 from sublet.web import register_many
 from support.browsers import signed_in
@@ -241,6 +241,31 @@ def test_a_sent_form_is_busy_until_the_browser_shows_it_again(
         opened.page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
         expect(button).to_be_enabled()
         expect(form).to_have_attribute("aria-busy", "false")
+
+
+def test_text_in_another_form_is_not_lost_without_a_question(
+    browser: Browser, service: RunningService
+) -> None:
+    ada, secret = add_user(service, "typed@example.org")
+    path = f"/names/typed.{SITES}/records"
+    service.register(ada, f"typed.{SITES}", records=[{"name": "@", "type": "A", "values": ["8.8.4.4"]}])
+    asked: list[str] = []
+
+    def dismiss(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    with tab(browser, service, secret=secret) as opened:
+        opened.open(path)
+        opened.fill("Values of the new record", "8.8.8.8")
+        opened.fill("TTL of A of @", "600")
+        opened.page.once("dialog", dismiss)
+        opened.page.get_by_role("button", name="Save A of @").click()
+        expect(opened.page.get_by_label("Values of the new record")).to_have_value("8.8.8.8")
+        assert [each[:23] for each in asked] == ["Text that you typed els"]
+        opened.page.once("dialog", lambda dialog: dialog.accept())
+        opened.press("Save A of @")
+        assert "600" in opened.text
 
 
 def test_a_form_that_a_person_stops_can_be_sent_again(browser: Browser, service: RunningService) -> None:

@@ -1,4 +1,4 @@
-// On every page: focuses the first wrong field, the refusal or the button that goes on, closes menus, and disables the buttons of a form that was sent.
+// On every page: focuses the first wrong field, the refusal or the button that goes on, closes menus, and disables the buttons of a form that was sent. Asks before text in other forms is lost.
 const refused = document.getElementById("refused")
 const wrong = document.querySelector("[aria-invalid]:is(input, textarea, select)")
 if (wrong ?? refused) (wrong ?? refused).focus()
@@ -19,11 +19,23 @@ function setBusy(form, isBusy) {
     for (const each of form.elements) if (each.type === "submit") each.disabled = isBusy
 }
 
+// Buttons have no defaultValue, and hidden fields and boxes keep theirs.
+function hasTypedText(form) {
+    return [...form.elements].some((each) => "defaultValue" in each && each.value !== each.defaultValue)
+}
+
 // After a form whose answer is a file, the page stays.
 const forms = document.querySelectorAll("form[method=post]:not([data-file])")
 for (const form of forms) {
-    // Disable buttons only after the browser has read the form, because it doesn't send a disabled button.
-    form.addEventListener("submit", () => setTimeout(() => setBusy(form, true)))
+    form.addEventListener("submit", (event) => {
+        const loses = [...forms].some((other) => other !== form && hasTypedText(other))
+        if (loses && !confirm("Text that you typed elsewhere on this page is not saved, and would be lost. Go on?")) {
+            event.preventDefault()
+            return
+        }
+        // Disable buttons only after the browser has read the form, because it doesn't send a disabled button.
+        setTimeout(() => setBusy(form, true))
+    })
 }
 function enableForms() {
     for (const form of forms) setBusy(form, false)
