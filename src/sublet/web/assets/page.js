@@ -1,4 +1,4 @@
-// On every page: focuses the first wrong field, the refusal or the button that goes on, closes menus, and disables the buttons of a form that was sent. Asks before text in other forms is lost.
+// On every page: focuses the first wrong field, the refusal or the button that goes on, closes menus, and disables the buttons of a form that was sent. It asks before text in other forms is lost.
 const refused = document.getElementById("refused")
 const wrong = document.querySelector("[aria-invalid]:is(input, textarea, select)")
 if (wrong ?? refused) (wrong ?? refused).focus()
@@ -19,9 +19,11 @@ function setBusy(form, isBusy) {
     for (const each of form.elements) if (each.type === "submit") each.disabled = isBusy
 }
 
-// Buttons have no defaultValue, and hidden fields and boxes keep theirs.
+// Buttons have no defaultValue, and hidden fields and boxes keep theirs. A code from a mail is of no use elsewhere.
 function hasTypedText(form) {
-    return [...form.elements].some((each) => "defaultValue" in each && each.value !== each.defaultValue)
+    return [...form.elements].some(
+        (each) => "defaultValue" in each && each.value !== each.defaultValue && each.autocomplete !== "one-time-code",
+    )
 }
 
 // After a form whose answer is a file, the page stays.
