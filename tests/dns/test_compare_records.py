@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import dns.rcode
 import dns.rrset
 import pytest
 
+from sublet.dns import read_back as dns_read_back
 from sublet.dns.difference import matches
 from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Record
@@ -208,6 +210,17 @@ def test_misbehaving_server(misbehave: Misbehave, sentence: str) -> None:
 def test_silent_server() -> None:
     with pytest.raises(ReadBackFailed, match=r"did not answer within 0\.3 s"):
         ask_misbehaving(lambda _: [], timeout_seconds=0.3)
+
+
+def test_a_slow_server_has_the_timeout_for_each_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distant server takes longer than that for many records."""
+    monkeypatch.setattr(dns_read_back, "WINDOW_QUERIES", 1)
+
+    def slow(query: dns.message.Message) -> Sequence[dns.message.Message]:
+        time.sleep(0.05)
+        return [nodata(query)]
+
+    assert set(ask_misbehaving(slow, timeout_seconds=1, names=NAMES[:15])) == set(NAMES[:15])
 
 
 def test_a_lost_connection_is_reported_once(

@@ -3,8 +3,18 @@
 import asyncio
 import secrets
 import struct
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
+from functools import partial
 
 import dns.exception
 import dns.flags
@@ -15,7 +25,7 @@ from msgspec import Struct
 
 from sublet.dns.ds import wire_name
 from sublet.dns.names import ancestors, is_at_or_below, is_below
-from sublet.dns.tcp import ConnectionFailed, Streams, connected, read_message
+from sublet.dns.tcp import ConnectionFailed, connected, read_message
 from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 from sublet.dns.wire import (
     ADDITIONAL,
@@ -73,6 +83,9 @@ class _Question(Struct, frozen=True):
     below_alias: bool = False
 
 
+_AskAll = Callable[[Sequence[_Question], Mapping[str, set[Record]]], Awaitable[list[_Question]]]
+
+
 async def read_back(
     address: tuple[str, int],
     zone: str,
@@ -84,8 +97,9 @@ async def read_back(
     """Return what a server serves of `zone`: the records of each name in `desired`, and of `empty_owners`,
     which should have none.
 
-    `address` is the server's IP address and port. All queries share one TCP connection, whose timeout is
-    `timeout_seconds`. Names are in lower case without the final dot. `desired` has, by name, the records that
+    `address` is the server's IP address and port. All queries share one TCP connection. `timeout_seconds`
+    limits opening it, and the answers to each `WINDOW_QUERIES` queries, because many records at a distant
+    server take long. Names are in lower case without the final dot. `desired` has, by name, the records that
     the server should serve. The result maps each of these names and each of `empty_owners` to its records:
 
     - for each name: the NS records, their hosts' A and AAAA records at or below the name (both from the
@@ -110,12 +124,12 @@ async def read_back(
     ]
     questions += _about_empty(empty_owners, wildcards)
     served: dict[str, set[Record]] = {name: set() for name in (*desired, *empty_owners)}
-    async with _connection(address, timeout_seconds) as streams:
+    async with _connection(address, timeout_seconds) as ask_all:
         # Most names need no second query: the referral of a signed zone has the DS records, and NXDOMAIN
         # covers all types.
-        further = await _ask_all(*streams, questions, served)
-        await _ask_all(*streams, further, served)
-        await _remove_wildcard(*streams, zone, empty_owners, wildcards, served)
+        further = await ask_all(questions, served)
+        await ask_all(further, served)
+        await _remove_wildcard(ask_all, zone, empty_owners, wildcards, served)
     return {name: tuple(sorted(records)) for name, records in served.items()}
 
 
@@ -151,7 +165,8 @@ async def read_served(
 ) -> Served:
     """Return what a server serves for one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are those that `read_back` returns for `name` and `empty_owners`.
+    The records are those that `read_back` returns for `name` and `empty_owners`; so is the meaning of
+    `timeout_seconds`.
 
     Raises:
         ReadBackFailed: for the reasons of `read_back`, or because the server has no authority for the zone.
@@ -162,10 +177,10 @@ async def read_served(
     wildcards = [record for record in desired if record.owner.startswith("*.")]
     questions += _about_empty(empty_owners, wildcards)
     served: dict[str, set[Record]] = {each.name: set() for each in questions}
-    async with _connection(address, timeout_seconds) as streams:
-        further = await _ask_all(*streams, questions, served)
-        await _ask_all(*streams, [each for each in further if each.wants_all], served)
-        await _remove_wildcard(*streams, zone, empty_owners, wildcards, served)
+    async with _connection(address, timeout_seconds) as ask_all:
+        further = await ask_all(questions, served)
+        await ask_all([each for each in further if each.wants_all], served)
+        await _remove_wildcard(ask_all, zone, empty_owners, wildcards, served)
         serials = [int(record.rdata.split()[2]) for record in served.pop(zone) if record.type == "SOA"]
         if len(serials) != 1:
             raise _BadResponse(f"has no SOA record at {zone}")
@@ -173,8 +188,7 @@ async def read_served(
 
 
 async def _remove_wildcard(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    ask_all: _AskAll,
     zone: str,
     empty_owners: Sequence[str],
     wildcards: Iterable[Record],
@@ -195,21 +209,21 @@ async def _remove_wildcard(
     at = f"*.{zone}"
     of_zone: dict[str, set[Record]] = {at: set()}
     questions = [_Question(at, at, rdtype, wants_all=True) for rdtype in PUBLISHED_TYPES]
-    await _ask_all(reader, writer, questions, of_zone)
+    await ask_all(questions, of_zone)
     for owner in empty_owners:
         served[owner] -= {replace(each, owner=owner) for each in of_zone[at]}
 
 
 @asynccontextmanager
-async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
-    """Open a TCP connection.
+async def _connection(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[_AskAll]:
+    """Open a TCP connection, and yield `_ask_all` on it.
 
     In the block, raise connection failures and bad responses as `ReadBackFailed`.
     """
     server = f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"
     try:
-        async with connected(address, timeout_seconds) as streams:
-            yield streams
+        async with connected(address, timeout_seconds, limits_block=False) as streams:
+            yield partial(_ask_all, *streams, timeout_seconds)
     except ConnectionFailed as failure:
         raise ReadBackFailed(f"{server} {failure}.", failure.cause) from failure
     except _BadResponse as error:
@@ -219,6 +233,7 @@ async def _connection(address: tuple[str, int], timeout_seconds: float) -> Async
 async def _ask_all(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
+    timeout_seconds: float,
     questions: Sequence[_Question],
     served: Mapping[str, set[Record]],
 ) -> list[_Question]:
@@ -238,20 +253,22 @@ async def _ask_all(
         queries = [_query(query_id, question) for query_id, question in pending.items()]
         # A single write, because asyncio logs each further write to a lost connection.
         writer.write(b"".join(len(query).to_bytes(2, "big") + query for query in queries))
-        await writer.drain()
-        while pending:
-            await asyncio.sleep(0)  # Reading a response that has arrived already gives other tasks no turn.
-            response = await _read_response(reader)
-            asked = pending.pop(response.id, None)
-            if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
-                raise _BadResponse("answered another question")
-            if response.rcode == dns.rcode.SERVFAIL and not asked.failed_rdtype:
-                aliases.append(replace(asked, rdtype="CNAME", failed_rdtype=asked.rdtype))
-                continue
-            served[asked.name].update(_records_for(asked, response))
-            further += _follow_up(asked, response)
+        async with asyncio.timeout(timeout_seconds):
+            await writer.drain()
+            while pending:
+                # Reading a response that has arrived already gives other tasks no turn.
+                await asyncio.sleep(0)
+                response = await _read_response(reader)
+                asked = pending.pop(response.id, None)
+                if asked is None or response.question != (f"{asked.owner}.", _CODES[asked.rdtype]):
+                    raise _BadResponse("answered another question")
+                if response.rcode == dns.rcode.SERVFAIL and not asked.failed_rdtype:
+                    aliases.append(replace(asked, rdtype="CNAME", failed_rdtype=asked.rdtype))
+                    continue
+                served[asked.name].update(_records_for(asked, response))
+                further += _follow_up(asked, response)
     if aliases:
-        await _ask_all(reader, writer, aliases, served)
+        await _ask_all(reader, writer, timeout_seconds, aliases, served)
     return further
 
 
@@ -288,7 +305,7 @@ def _query(query_id: int, question: _Question) -> bytes:
 class _Response(Struct, frozen=True):
     """The fields of a DNS response.
 
-    `records` has one tuple per section, with the `PUBLISHED_TYPES` and SOA records only.
+    `records` has one tuple per section, with the `PUBLISHED_TYPES`, and the SOA record of an answer, only.
 
     `types` has the record types per section. The name in `question` is in lower case with the final dot.
     """
@@ -334,7 +351,9 @@ def _parse(wire: bytes) -> _Response:
     types: tuple[set[int], ...] = (set(), set(), set())
     for place in walk_records(wire):
         types[place.section].add(place.rdtype)
-        if place.rdtype in _READ_TYPES:
+        # Most responses are negative, and reading the SOA record of these would take two
+        # thirds of the time.
+        if place.rdtype in _READ_TYPES and (place.rdtype != dns.rdatatype.SOA or place.section == ANSWER):
             records[place.section].append(read_record(wire, place, names))
     return _Response(
         query_id, flags, (asked, rdtype), tuple(map(tuple, records)), tuple(map(frozenset, types))

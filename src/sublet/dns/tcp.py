@@ -23,18 +23,23 @@ class ConnectionFailed(Exception):  # noqa: N818 - named for what the caller see
 
 
 @asynccontextmanager
-async def connected(address: tuple[str, int], timeout_seconds: float) -> AsyncIterator[Streams]:
+async def connected(
+    address: tuple[str, int], timeout_seconds: float, *, limits_block: bool = True
+) -> AsyncIterator[Streams]:
     """Open a connection to an IP address and port, and abort the connection at the end of the block.
 
-    `timeout_seconds` limits opening the connection and the block together.
+    `timeout_seconds` limits opening the connection and the block together; without `limits_block`, only
+    opening it. If the block sets a timeout itself, its error is the same.
 
     Raises:
         ConnectionFailed: the connection couldn't be opened, or failed during the block.
     """
     writer = None
     try:
-        async with asyncio.timeout(timeout_seconds):
+        async with asyncio.timeout(timeout_seconds) as timeout:
             reader, writer = await asyncio.open_connection(*address)
+            if not limits_block:
+                timeout.reschedule(None)
             yield reader, writer
     except TimeoutError:
         if writer is None:
