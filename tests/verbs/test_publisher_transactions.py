@@ -6,8 +6,10 @@ import pytest
 from sqlalchemy import select
 
 from sublet.audit import audit_events
-from sublet.dns.types import GlueEntry
+from sublet.db import Tx
+from sublet.dns.types import GlueEntry, RecordSet
 from sublet.primaries import store as publish_store
+from sublet.primaries.primary_zone import build_messages
 from sublet.primaries.publisher_transactions import (
     BACK_OFF_MAX_SECONDS,
     Batch,
@@ -16,7 +18,7 @@ from sublet.primaries.publisher_transactions import (
     begin_publication,
     record_publication,
 )
-from sublet.subdomains import published_owner_store
+from sublet.subdomains import published_owner_store, store
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.model import UpdateNameservers
@@ -72,6 +74,29 @@ def test_possibly_published_owners_are_written_ahead(registry: Registry) -> None
     # After a crash here, the second attempt knows the records that the first may have sent.
     (again,) = _begin(registry).items
     assert (again.owners, again.desired) == (item.owners, item.desired)
+
+
+def test_a_batch_of_many_records_fits_into_a_message(registry: Registry) -> None:
+    """First the records are added, then changed, which deletes each type at each owner."""
+    sets = [RecordSet(f"h{number}", "TXT", 300, ('"v=spf1 mx -all"',)) for number in range(45)]
+    changes = {**store.records_columns(sets), **store.NEXT_GENERATION}
+    registry.add_user("carl", free_quota=40)
+    ids = [registry.register(f"n{number}.example.test", "carl").id for number in range(40)]
+
+    def give_records(tx: Tx) -> None:
+        for each in ids:
+            store.update_subdomain(tx, each, **changes)
+
+    registry.write(give_records)
+    counts = []
+    for _ in range(2):
+        batch = _begin(registry)
+        (message,) = build_messages(batch)
+        assert len(message.to_wire(max_size=65_000)) > 40_000
+        counts.append(len(batch.items))
+        registry.publish()
+        registry.write(store.republish, ids)
+    assert 40 > counts[0] > counts[1] > 1
 
 
 def test_a_published_name_is_active_with_its_serial(registry: Registry) -> None:

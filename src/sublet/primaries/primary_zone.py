@@ -180,7 +180,7 @@ class PrimaryZone:
             await self._settle(primary, batch)
         try:
             # In a thread, because the messages of many records take seconds.
-            return primary, await asyncio.to_thread(_build_messages, batch)
+            return primary, await asyncio.to_thread(build_messages, batch)
         except (ImplausiblePlan, dns.exception.DNSException, ValueError) as error:
             log.exception("zone_change_refused", zone=batch.zone)
             raise BatchRefused("refused", str(error), was_sent=False) from error
@@ -254,7 +254,7 @@ class PrimaryZone:
         return [judge(item, served, after.serial) for item in batch.items]
 
 
-def _build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
+def build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
     """Return the messages that apply a batch. The first one sets the fence that the others require.
 
     The first one also requires that all new owners are unused, and if there are several parts, it changes

@@ -19,7 +19,7 @@ from msgspec import Struct
 from sublet import audit
 from sublet.audit import SYSTEM
 from sublet.db import Tx
-from sublet.dns.types import Record
+from sublet.dns.types import DELEGATION_TYPES, PUBLISHED_TYPES, Record
 from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain
@@ -33,6 +33,10 @@ from sublet.subdomains.model import Subdomain
 
 BATCH_MAX = 100
 """The maximum number of names in a batch, unless the settings of the primary have another number."""
+BATCH_OCTETS = 60_000
+"""The estimated octets of a message after which a batch gets no further name. Building a message that turns
+out to be too long takes seconds.
+"""
 BACK_OFF_MAX_SECONDS = zone_store.BACK_OFF_MAX.total_seconds()
 """The maximum back-off of a name."""
 ZONE_BACK_OFF_MAX_SECONDS = 10.0
@@ -122,16 +126,20 @@ def begin_publication(
     owners = published_owner_store.list_published_owners_by_subdomain(
         tx, [subdomain.id for subdomain in waiting]
     )
-    items = []
+    items: list[Item] = []
+    octets = 0
     ahead: list[tuple[int, str]] = []
     ahead_with_records: list[tuple[int, str]] = []
     for subdomain in waiting:
         before = owners[subdomain.id]
         desired = desired_records(subdomain, platform_domain.delegation_ttl_seconds)
         wanted = frozenset(record.owner for record in desired)
-        ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
         once_sent = frozenset(owner for owner, state in before.items() if state.sent)
         with_records = frozenset(owner for owner, state in before.items() if state.has_records)
+        octets += _estimate_octets(desired, once_sent, once_sent & with_records)
+        if items and octets > BATCH_OCTETS:
+            break
+        ahead += [(subdomain.id, owner) for owner in wanted - before.keys()]
         if has_records(subdomain):
             ahead_with_records += [(subdomain.id, owner) for owner in wanted - with_records]
         items.append(
@@ -151,6 +159,15 @@ def begin_publication(
     published_owner_store.insert_published_owners(tx, ahead)
     published_owner_store.mark_owners_with_records(tx, ahead_with_records)
     return _write_ahead_batch(tx, platform_domain, tuple(items))
+
+
+def _estimate_octets(
+    desired: Collection[Record], delete_owners: Collection[str], with_records: Collection[str]
+) -> int:
+    """Return about how many octets of a message the changes of a name need, if its owners are short."""
+    deletes = len(DELEGATION_TYPES) * len(delete_owners)
+    deletes += (len(PUBLISHED_TYPES) - len(DELEGATION_TYPES)) * len(with_records)
+    return 14 * deletes + sum(30 + len(record.rdata) for record in desired)
 
 
 def _hand_over(tx: Tx, waiting: Sequence[Subdomain]) -> bool:
