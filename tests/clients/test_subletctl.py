@@ -27,6 +27,7 @@ from sublet.subdomains.model import STATUSES
 from sublet.subdomains.transfers.model import DIRECTIONS
 from sublet.subdomains.transfers.model import STATES as TRANSFER_STATES
 from sublet.tickets.model import TICKET_STATUSES
+from sublet_client import _core
 from sublet_client._errors import BY_CODE
 from sublet_client._sync import DevicesMethods, SubdomainsMethods, TokensMethods
 from sublet_client.cli import login, profiles
@@ -609,6 +610,20 @@ def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest
     stopped = run("trash", *names, "--yes", "-q", exit_code=130)
     assert stopped.stdout == "one.example.test\n"
     assert "1 of 2 done; two.example.test failed: Interrupted." in stopped.stderr
+
+
+def test_a_log_has_the_long_waits_of_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("register", "blog.example.test")
+    delete = SubdomainsMethods.delete
+
+    def retried(client: SubdomainsMethods, fqdn: str) -> Deleted:
+        for seconds in (0.5, 30):
+            _core.LOGGER.info(_core._RETRYING, "delete", seconds, "Too many requests.")
+        return delete(client, fqdn)
+
+    monkeypatch.setattr(SubdomainsMethods, "delete", retried)
+    stderr = run("trash", "blog.example.test", "--yes", "-q").stderr
+    assert ("in 30.0 s: Too many requests." in stderr, "in 0.5 s" in stderr) == (True, False)
 
 
 def test_a_lost_wait_says_that_the_name_is_stored(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,23 @@ def test_what_apply_removed_is_put_back_if_the_rest_is_refused(
     assert shop.delegation(without_records) == set(NS[1::2])
 
 
+def test_a_plan_gives_no_name_both_nameservers_and_records(
+    run: Run, shop: RunningService, who: Registrant, fqdn: str
+) -> None:
+    delegated = unused_name("records.test")
+    shop.register(who, delegated, nameservers=list(NS[1::2]))
+    records = "{records: [{name: '@', type: A, values: [8.8.4.4]}]}"
+    run("records", "set", fqdn, "@", "A", "8.8.4.4")
+    for name, entry, has in (
+        (delegated, records, "has nameservers"),
+        (fqdn, "{nameservers: [ns1.provider.example]}", "has records"),
+    ):
+        refused = run("apply", "-f", "-", "--plan", text=f"names: {{{name}: {entry}}}", exit_code=1)
+        assert f"{name} {has}, so it can't have" in refused.stderr
+    refused = run("ns", "set", fqdn, delegated, "-n", "ns1.provider.example", exit_code=1)
+    assert f"Nothing was done. {fqdn} has records" in refused.stderr
+
+
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *texts: str) -> Path:
     """Make $EDITOR a program that replaces the file by the next text, and writes what it was given to the
     returned file.

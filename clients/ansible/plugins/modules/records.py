@@ -82,6 +82,7 @@ def act(module, client):
     if not told["changed"]:
         return {**told, "records": listed(before)}
     if module.check_mode:
+        warn_of_nameservers(module, client, fqdn, after)
         return told
     changed = sorted(after.keys() | before.keys())
     entries = [
@@ -107,6 +108,19 @@ def present(module, client, fqdn):
         if module.check_mode:
             return {}
         raise
+
+
+def warn_of_nameservers(module, client, fqdn, after):
+    """Warn if a name has nameservers, because the registry then refuses records.
+
+    A task before may remove them.
+    """
+    try:
+        has_nameservers = bool(client.subdomains.get(fqdn).nameservers)
+    except registry.SubdomainNotFound:
+        return
+    if after and has_nameservers:
+        module.warn(f"{fqdn} has nameservers. Its records are refused unless a task before removes them.")
 
 
 def parse(fqdn, entry):

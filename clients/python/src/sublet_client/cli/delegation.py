@@ -9,6 +9,7 @@ import click
 from msgspec.structs import asdict
 
 from sublet_client import Client
+from sublet_client.cli.many import stored_records
 from sublet_client.cli.names import waited
 from sublet_client.cli.output import Told
 from sublet_client.cli.plan import Step, Wanted, step_to, stored
@@ -101,7 +102,7 @@ def list_nameservers(ctl: Ctl, name: str) -> list[dict[str, Any]]:
     ]
 
 
-@command(None, "set", uses=("update_nameservers", "get_subdomain"), columns=DELEGATION)
+@command(None, "set", uses=("update_nameservers", "get_subdomain", "get_records"), columns=DELEGATION)
 @with_names
 @click.option(
     "--nameserver", "-n", "nameservers", multiple=True, metavar="HOST", help="A nameserver; repeat it."
@@ -160,7 +161,9 @@ def _set_several(
 
     def find(name: str) -> Item[tuple[Subdomain, Step | None]]:
         found = client.subdomains.get(name)
-        step = step_to(want(found.fqdn), found)
+        wanted = want(found.fqdn)
+        stored_records(client, wanted, found)
+        step = step_to(wanted, found)
         changes = "\n    ".join(step.changes) if step else "nothing to do"
         return Item(found.fqdn, f"{found.fqdn}\n    {changes}", (found, step))
 

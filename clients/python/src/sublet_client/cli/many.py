@@ -1,6 +1,6 @@
 """`export` and `apply`: many names in one YAML file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import IO, Any
 
 import click
@@ -104,18 +104,38 @@ def _plan(ctl: Ctl, client: Client, wanted: Sequence[Wanted]) -> list[Step]:
     new = [each for each in wanted if each.fqdn not in present]
     offers = _offers(ctl, client, new)
     steps = [
-        step_to(each, present.get(each.fqdn), offers.get(each.fqdn), _stored_records(client, each, present))
+        step_to(
+            each,
+            present.get(each.fqdn),
+            offers.get(each.fqdn),
+            stored_records(client, each, present.get(each.fqdn)),
+        )
         for each in wanted
     ]
     return [each for each in steps if each is not None]
 
 
-def _stored_records(client: Client, wanted: Wanted, present: Mapping[str, Subdomain]) -> StoredRecords:
-    """Return the records of a name, if the file has some for it."""
-    if wanted.records is None or wanted.fqdn not in present:
+def stored_records(client: Client, wanted: Wanted, present: Subdomain | None) -> StoredRecords:
+    """Return the records of a name, if it may have some and the change is about records or nameservers.
+
+    Raises:
+        Stop: the name would have nameservers and records.
+    """
+    if present is None or not (wanted.records is not None or wanted.nameservers):
         return StoredRecords()
+    if wanted.records and wanted.nameservers is None and present.nameservers:
+        raise _refuse_both(present, "nameservers", "records")
+    if wanted.records is None and (present.nameservers or present.status == "inactive"):
+        return StoredRecords()  # so it has no records
     seen = client.records.get_tagged(wanted.fqdn)
+    if wanted.records is None and seen.value.records:
+        raise _refuse_both(present, "records", "nameservers")
     return StoredRecords(seen.value.records, seen.etag)
+
+
+def _refuse_both(present: Subdomain, has: str, wanted: str) -> Stop:
+    message = f"{present.fqdn} has {has}, so it can't have {wanted}."
+    return Stop(message, f"remove its {has}, such as by `{has}: []` in the file of `subletctl apply`")
 
 
 def _offers(ctl: Ctl, client: Client, new: Sequence[Wanted]) -> dict[str, Mode]:

@@ -31,6 +31,7 @@ from sublet_client.cli.profiles import DEFAULT, find_profile, read_profiles
 from sublet_client.exceptions import ApiError, NotInTime, SubletError
 
 T = TypeVar("T")
+LONG_WAIT_SECONDS = 2
 BAR_CHARACTERS = 20
 SECONDS_MAX = 86_400
 """A day. Systems can't wait for much longer times."""
@@ -181,15 +182,22 @@ class Ctl:
 
 
 class _Progress(logging.Handler):
-    """Shows the client's messages about retries as the progress of a command."""
+    """Shows the client's messages about retries as the progress of a command.
+
+    Without a terminal it prints the long waits, such as those for a rate limit, so that a log tells what a
+    command waits for.
+    """
 
     def __init__(self, ctl: Ctl) -> None:
         super().__init__()
         self._ctl = ctl
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a message."""
-        self._ctl.progress(record.getMessage())
+        """Show a message, which has the operation, the seconds of the pause, and the reason."""
+        if sys.stderr.isatty():
+            self._ctl.progress(record.getMessage())
+        elif isinstance(record.args, tuple) and record.args[1] >= LONG_WAIT_SECONDS:  # type: ignore[operator]
+            click.echo(record.getMessage(), err=True)
 
 
 def command(
