@@ -182,6 +182,16 @@ def test_a_window_ends_and_the_next_one_begins(url: str) -> None:
     asyncio.run(story())
 
 
+def test_a_window_ends_if_the_clock_of_the_database_is_set_back(url: str) -> None:
+    async def story() -> None:
+        async with opened(url, 2, rate_limit_write_per_minute=4) as some:
+            assert await some.allowed([0] * 5) == 4
+            await some.minute_passes(-86_400)
+            assert await some.allowed([1] * 5) == 4
+
+    asyncio.run(story())
+
+
 def test_expired_windows_are_deleted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limiter, "RESERVATIONS_BETWEEN_DELETIONS", 5)
     monkeypatch.setattr(rate_limiter, "DELETED_MAX", 10)

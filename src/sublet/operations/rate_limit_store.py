@@ -59,7 +59,11 @@ class Reservation(Struct, frozen=True):
 
 
 _column = rate_windows.c
-_is_over = _column.ends_at <= func.now()
+_END_MAX = func.now() + timedelta(seconds=2 * WINDOW_SECONDS)
+"""A later end was stored while the clock of PostgreSQL was ahead. Twice the window, because `now()` of a
+transaction that waited for the row is before the window's start.
+"""
+_is_over = (_column.ends_at <= func.now()) | (_column.ends_at > _END_MAX)
 _unreserved = case(
     (_is_over, bindparam("limit", type_=Integer)), else_=bindparam("limit", type_=Integer) - _column.used
 )
