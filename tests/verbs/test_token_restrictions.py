@@ -116,6 +116,11 @@ def test_daily_credits_limit_the_spending_of_a_token_and_its_children(registry: 
     buy("d", acting(parent))  # a day after the first
     with registry.refuses(TokenRestricted):
         buy("e", acting(child))
+    late = acting(issue(registry, daily_credits=10))
+    buy("f", late)
+    registry.advance(hours=-20)  # a clock that was set back: charges in the future aren't counted
+    buy("g", late)
+    registry.advance(hours=20)
     limited = acting(issue(registry, daily_credits=100))
     # it confirms nothing in advance
     registry.refused(TokenRestricted, set_auto_renew, limited, "a.example.test", 1, may_spend=True)

@@ -116,7 +116,8 @@ def test_the_number_of_changes_in_a_day_is_limited(registry: Registry) -> None:
     with registry.refuses(RateLimited) as again:
         put(SHOP, 4)
     assert again[0].retry_after_seconds == 3600
-    registry.advance(days=-40)  # a clock that was set back
-    with registry.refuses(RateLimited) as back:
-        put(SHOP, 4)
-    assert back[0].retry_after_seconds == 24 * 3600
+    registry.advance(days=-40)  # a clock that was set back: changes in the future aren't counted
+    for number in range(4, 7):
+        put(SHOP, number)
+    with registry.refuses(RateLimited):
+        put(SHOP, 7)

@@ -32,7 +32,7 @@ from sublet.credits.model import Coupon, EntryOfUser, Package, StoredEntry
 from sublet.db import Prepared, Tx
 from sublet.errors import Conflict
 from sublet.ids import Position
-from sublet.schema import BIG_ID, Instant, metadata, violates
+from sublet.schema import BIG_ID, Instant, metadata, recent, violates
 
 ledger_accounts = Table(
     "ledger_accounts",
@@ -209,7 +209,7 @@ def sum_charges(tx: Tx, token_id: int, since: datetime) -> int:
     accounts = select(users.c.id).where(users.c.is_organization & users.c.organization_id.in_(organizations))
     query = select(func.coalesce(func.sum(ledger_entries.c.credits), 0)).where(
         ledger_entries.c.user_id.in_(union_all(select(literal(user_id)), accounts))
-        & (ledger_entries.c.created_at > since)
+        & recent(ledger_entries.c.created_at, since, tx.now)
         & (ledger_entries.c.kind == "charge")
         & ledger_entries.c.token_id.in_(sharing)
     )

@@ -9,6 +9,7 @@ from sublet import audit
 from sublet.accounts import store as account_store
 from sublet.accounts.model import Registrant
 from sublet.audit import Actor
+from sublet.dates import is_future
 from sublet.db import Database, Tx
 from sublet.dns.names import shown
 from sublet.errors import Conflict, NotFound, RateLimited, SubdomainNotFound, SubdomainSuspended
@@ -127,10 +128,9 @@ def refuse_over_changes_per_day(
     if changes_per_day == 0:
         return
     oldest_at = audit.nth_newest_at(tx, "subdomain", subdomain_id, action, changes_per_day)
-    if oldest_at is None or oldest_at + DAY <= tx.now:
+    if oldest_at is None or oldest_at + DAY <= tx.now or is_future(oldest_at, tx.now):
         return
-    # If the clock was set back, `oldest_at` may be in the future. Wait a day at most.
-    again_at = min(oldest_at, tx.now) + DAY
+    again_at = oldest_at + DAY
     raise RateLimited(
         f"The {changed} of this name can be changed {changes_per_day} times within 24 hours. Try again "
         f"after {again_at:%Y-%m-%d %H:%M} UTC.",
