@@ -30,6 +30,7 @@ from sublet.primaries.repair_zone import repair as repair_on_primary
 from sublet.primaries.repair_zone import stop_reason
 from sublet.primaries.transfer import transfer_zone
 from sublet.primaries.update import fence_name
+from sublet.subdomains.records.zone_file import portable_value
 from sublet.subdomains.view_zone import export_zone
 from sublet.subdomains.zone_records import (
     TTL_SECONDS_DEFAULT,
@@ -45,9 +46,6 @@ _SIGNER_TYPES = ("DNSKEY", "CDNSKEY", "CDS", "NSEC3PARAM", "ZONEMD")
 """Types that a signing server adds, and that don't belong into an unsigned zone file.
 `ZoneTransfer.take_records` leaves out further types.
 """
-
-_NEW_PARAMETERS = ("dohpath", "docpath", "ohttp")
-"""The parameters of HTTPS and SVCB records that came after RFC 9460."""
 
 
 @command(app, "check")
@@ -184,12 +182,9 @@ def as_line(record: Record) -> str:
     What Knot 3.2, BIND 9.18 or NSD 4.6 can't read has the form for unknown types (RFC 3597, section 5): the
     type DSYNC, and HTTPS and SVCB records with new parameters.
     """
-    rdtype, rdata = record.type, record.rdata
-    has_new_parameters = rdtype in ("HTTPS", "SVCB") and any(each in rdata for each in _NEW_PARAMETERS)
-    if rdtype == "DSYNC" or has_new_parameters:
-        rdata = dns.rdata.from_text("IN", rdtype, rdata).to_generic().to_text()
+    rdtype, rdata = record.type, portable_value(record.type, record.rdata)
     if rdtype == "DSYNC":
-        rdtype = "TYPE66"
+        rdtype, rdata = "TYPE66", dns.rdata.from_text("IN", rdtype, rdata).to_generic().to_text()
     return f"{record.owner}. {record.ttl_seconds} IN {rdtype} {rdata}\n"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import dns.exception
+import dns.rdata
 import dns.tokenizer
 import dns.ttl
 from msgspec import Struct, field
@@ -23,6 +24,8 @@ room for 30,000.
 """
 TTL_CHARACTERS_MAX: Final = 40
 """The maximum length of a TTL, because the work to read one grows with the square of its length."""
+_NEW_PARAMETERS = ("dohpath", "docpath", "ohttp")
+"""The parameters of HTTPS and SVCB records that came after RFC 9460."""
 _VALUE = re.compile(r"records\[(\d+)\](?:\.values\[(\d+)\])?")
 
 
@@ -99,9 +102,20 @@ def format_zone_file(fqdn: str, records: Sequence[RecordSet]) -> str:
     lines = [f"$ORIGIN {fqdn}.", f"$TTL {TTL_SECONDS_DEFAULT}"]
     for each in sorted(records, key=lambda each: (each.name != "@", each.name, each.type)):
         lines += [
-            f"{each.name:<{width}} {each.ttl_seconds:>5} IN {each.type:<5} {value}" for value in each.values
+            f"{each.name:<{width}} {each.ttl_seconds:>5} IN {each.type:<5} {portable_value(each.type, value)}"
+            for value in each.values
         ]
     return "\n".join([*lines, ""])
+
+
+def portable_value(type_name: str, value: str) -> str:
+    """Return a value in a form that Knot 3.2, BIND 9.18 and NSD 4.6 read.
+
+    HTTPS and SVCB records with newer parameters have the form for unknown types (RFC 3597, section 5).
+    """
+    if type_name in ("HTTPS", "SVCB") and any(each in value for each in _NEW_PARAMETERS):
+        return dns.rdata.from_text("IN", type_name, value).to_generic().to_text()
+    return value
 
 
 def parse_zone_file(text: str, fqdn: str) -> ZoneFileRecords:
