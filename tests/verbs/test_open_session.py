@@ -212,8 +212,12 @@ def test_the_operator_creates_a_link(registry: Registry) -> None:
     registry.refused(Conflict, make_sign_in_link, OPERATOR, f"organization:{share(registry)}", URL)
 
 
-def test_the_sweep_deletes_sessions_that_have_expired(registry: Registry) -> None:
-    sign_in(registry)
+def test_the_sweep_deletes_sessions_that_have_expired(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.subdomains.sweep.sweep.EXPIRED_MAX", 1)
+    for _ in range(3):
+        sign_in(registry)
     registry.sweep()
     registry.advance(days=3)
     late = [(each.invariant, each.object_id) for each in registry.read(check_sweep)]

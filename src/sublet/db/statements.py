@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, field
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Delete,
     Dialect,
     Insert,
@@ -21,7 +22,9 @@ from sqlalchemy import (
     Table,
     Update,
     bindparam,
+    delete,
     exc,
+    select,
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -43,6 +46,15 @@ EXPANDED_MAX = 50
 def insert_into(tx: Tx, table: Table) -> Any:
     """Return an INSERT of the database's dialect, which supports ON CONFLICT DO NOTHING."""
     return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
+
+
+def delete_some(tx: Tx, row_id: Column[Any], of: ColumnElement[bool], limit: int) -> bool:
+    """Delete up to `limit` rows with a condition. Return True if there may be more.
+
+    `row_id` is the primary key.
+    """
+    some = select(row_id).where(of).limit(limit)
+    return tx.connection.execute(delete(row_id.table).where(row_id.in_(some))).rowcount == limit
 
 
 class Query(Struct, Generic[R], frozen=True, eq=False):

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Recovery, Session
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.db import Tx
+from sublet.db import Tx, delete_some
 from sublet.ids import Position
 from sublet.schema import older, violates
 from sublet.sign_in.devices import store as device_store
@@ -163,8 +163,14 @@ def delete_of_user(tx: Tx, user_id: int) -> None:
     device_store.delete_of_user(tx, user_id)
 
 
-def delete_expired(tx: Tx) -> None:
-    """Delete the sessions and requests of programs that have expired, and the recoveries that have ended."""
-    tx.connection.execute(delete(sessions).where(sessions.c.expires_at < tx.now))
-    tx.connection.execute(delete(recoveries).where(recoveries.c.ends_at < tx.now))
-    device_store.delete_expired(tx)
+def delete_expired(tx: Tx, limit: int) -> bool:
+    """Delete up to `limit` sessions, and requests of programs, that have expired, and recoveries that have
+    ended.
+
+    Return True if there may be more. The sweep calls this.
+    """
+    return (
+        delete_some(tx, sessions.c.id, sessions.c.expires_at < tx.now, limit)
+        | delete_some(tx, recoveries.c.user_id, recoveries.c.ends_at < tx.now, limit)
+        | device_store.delete_expired(tx, limit)
+    )

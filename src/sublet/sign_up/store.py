@@ -15,7 +15,6 @@ from sqlalchemy import (
     String,
     Table,
     bindparam,
-    delete,
     func,
     insert,
     select,
@@ -24,7 +23,7 @@ from sqlalchemy import (
 
 from sublet.accounts.model import OWNER
 from sublet.accounts.store import memberships, organizations, users
-from sublet.db import Pages, Query, Tx, insert_into
+from sublet.db import Pages, Query, Tx, delete_some, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older, recent
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, NewCode, ReceivedInvitation
@@ -124,13 +123,15 @@ def insert_solved_challenge(tx: Tx, signature: str, expires_at: datetime) -> boo
     return tx.connection.execute(added.returning(solved_challenges.c.signature)).first() is not None
 
 
-def delete_expired(tx: Tx) -> None:
-    """Delete the challenges that have expired, and the codes that expired more than a day ago.
+def delete_expired(tx: Tx, limit: int) -> bool:
+    """Delete up to `limit` challenges that have expired, and codes that expired more than a day ago.
 
-    The sweep calls this.
+    Return True if there may be more. The sweep calls this.
     """
-    tx.connection.execute(delete(solved_challenges).where(solved_challenges.c.expires_at < tx.now))
-    tx.connection.execute(delete(mailed_codes).where(mailed_codes.c.expires_at < tx.now - KEPT_FOR))
+    challenges, codes = solved_challenges.c, mailed_codes.c
+    return delete_some(tx, challenges.signature, challenges.expires_at < tx.now, limit) | delete_some(
+        tx, codes.id, codes.expires_at < tx.now - KEPT_FOR, limit
+    )
 
 
 def insert_code(

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Index, String, Table, delete, func, insert, select, update
 
-from sublet.db import Tx
+from sublet.db import Tx, delete_some
 from sublet.schema import BIG_ID, Instant, metadata, recent
 from sublet.sign_in.devices.model import PENDING, DeviceRequest
 
@@ -88,9 +88,12 @@ def update_request(tx: Tx, request_id: int, **values: object) -> None:
     tx.connection.execute(update(device_requests).where(device_requests.c.id == request_id).values(**values))
 
 
-def delete_expired(tx: Tx) -> None:
-    """Delete the requests that expired more than an hour ago. The sweep calls this."""
-    tx.connection.execute(delete(device_requests).where(device_requests.c.expires_at < tx.now - KEPT_FOR))
+def delete_expired(tx: Tx, limit: int) -> bool:
+    """Delete up to `limit` requests that expired more than an hour ago.
+
+    Return True if there may be more. The sweep calls this.
+    """
+    return delete_some(tx, device_requests.c.id, device_requests.c.expires_at < tx.now - KEPT_FOR, limit)
 
 
 def delete_of_user(tx: Tx, user_id: int) -> None:

@@ -65,6 +65,8 @@ this transaction.
 """
 ADDRESSES_MAX = 500
 """The maximum number of client addresses that a transaction deletes from the audit."""
+EXPIRED_MAX = 500
+"""The maximum number of expired codes, and of sessions, that a transaction deletes."""
 FAULT_PAUSE = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
 AUTO_RENEW_KINDS = ("auto_renewed", "auto_renew_failed")
@@ -141,10 +143,10 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None) -> Swept:
         )
     settle_grant(tx, state)
     store_forecast_if_due(tx)
-    code_store.delete_expired(tx)
-    session_store.delete_expired(tx)
     is_batch_full = (
-        end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
+        code_store.delete_expired(tx, EXPIRED_MAX)
+        or session_store.delete_expired(tx, EXPIRED_MAX)
+        or end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
     )
     return Swept(Counter(), more=is_batch_full)
