@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sublet.web import organizations
 from sublet.web.routes import PAGES
 from support.console_client import console, newest_mail
 from support.running_service import RunningService
@@ -52,6 +53,18 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert "The member is removed." in ada.submit(page, f"{root}/members/{ben_id}/remove").text
     assert (ben.get(f"{root}/members").status, ben.get(f"{root}/names").status) == (404, 404)
     assert ben.get(f"{root}/names").form("/signout").fields, "the browser is still signed in"
+
+
+def test_members_come_in_pages(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(organizations, "LISTED_MAX", 1)
+    service.operator("user", "add", ADA, "--organization", "Club", "--name", "Ada")
+    service.operator("user", "add", BEN, "--organization", "Club", "--name", "Ben")
+    ada = console(service, ADA)
+    page = ada.get("/o/1/members")
+    (link,) = re.findall(r'href="(\?cursor=[^"]+)">More members', page.response.text)
+    both = [page.response.text, ada.get(f"/o/1/members{link}").response.text]
+    assert [each.count('<th scope="row">') for each in both] == [1, 1]
+    assert [BEN in each for each in both] == [True, False]
 
 
 def test_a_viewer_gets_no_form_that_would_be_refused(service: RunningService) -> None:

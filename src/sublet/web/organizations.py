@@ -42,7 +42,8 @@ async def show(call: PageCall) -> Response:
     """Show an organization."""
     assert call.registrant is not None  # noqa: S101 - the page isn't open
     organization = (await call.api("get_organization", id=_organization_id(call))).organization
-    members = (await call.api("list_members", id=_organization_id(call), query={"limit": LISTED_MAX})).members
+    asked = {**call.filters("cursor"), "limit": LISTED_MAX}
+    listed = await call.api("list_members", id=_organization_id(call), query=asked)
     # Only the operator changes the members of a user's own organization.
     is_managed = organization.role == OWNER and organization.id != call.registrant.user.organization_id
     invitations = []
@@ -52,7 +53,7 @@ async def show(call: PageCall) -> Response:
     return await call.render(
         "members",
         organization=organization,
-        members=members,
+        listed=listed,
         invitations=invitations,
         is_managed=is_managed,
         roles=[(each, each) for each in ROLES],
