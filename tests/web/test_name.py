@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet import web
 from sublet.db import Tx
 from sublet.health.due_checks import record_check
 from sublet.health.model import BROKEN, Finding, Level, Report
@@ -274,6 +275,13 @@ def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None
                 is_operators = name == "operators.open.test" and not is_in_trash
                 assert ("The operator renews it." in page.text) is is_operators
                 assert ("Give away or move" in page.text) is not (is_in_trash or is_operators)
+
+
+def test_no_page_loads_itself_again_under_an_open_form() -> None:
+    """The element `meta` would also ask for the address of a form that was refused."""
+    templates = list((Path(web.__file__).parent / "templates").iterdir())
+    assert templates
+    assert [each.name for each in templates if 'http-equiv="refresh"' in each.read_text("utf-8")] == []
 
 
 def _in_trash(service: RunningService, who: Registrant) -> list[str]:
