@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import Table, text, update
 
 from sublet.db import Tx
-from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
+from support.reading import find_faults
 from support.registry import FREE_QUOTA, Registry
 
 Spoil = Callable[[Tx], object]
@@ -56,7 +56,7 @@ def found_after_each(
             savepoint = tx.connection.begin_nested()
             with nullcontext() if guarded else _without_triggers(tx):
                 spoil(tx)
-            found[case] = check_all(tx, free_quota=FREE_QUOTA)
+            found[case] = find_faults(tx, FREE_QUOTA)
             savepoint.rollback()
         if tx.connection.dialect.name == "sqlite":
             tx.connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")

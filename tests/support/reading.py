@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from sublet.db import sqlite_engine
+from sublet.db import Tx, sqlite_engine
 from sublet.db.connect import libpq_address
+from sublet.doctor.checks import check_all
+from sublet.doctor.model import Violation
+from sublet.doctor.notices import find_over_quota
 
 _url: ContextVar[str] = ContextVar("url")
 
@@ -70,3 +74,9 @@ def _postgresql() -> Engine:
         poolclass=NullPool,
         use_native_hstore=False,
     )
+
+
+def find_faults(tx: Tx, free_quota: int) -> list[Violation]:
+    """Return the broken invariants, and the users above their quota, because no test lowers it."""
+    over_quota = find_over_quota(tx, free_quota)
+    return [*check_all(tx), *(Violation(*astuple(each)) for each in over_quota)]

@@ -22,7 +22,6 @@ from sublet.credits.model import Outcome, Payable
 from sublet.credits.store import find_balance
 from sublet.db import Database, Tx, open_database
 from sublet.dns.types import Record
-from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.errors import Refusal
 from sublet.mail.model import Mail
@@ -42,7 +41,7 @@ from sublet.subdomains.register import register
 from sublet.subdomains.store import list_unreleased_names
 from sublet.subdomains.sweep.sweep import Swept, sweep
 from support.declared_members import refuse_undeclared
-from support.reading import reading
+from support.reading import find_faults, reading
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -271,7 +270,7 @@ class Registry:
 
         def check(tx: Tx) -> list[Violation]:
             refuse_undeclared(tx)
-            return check_all(tx, free_quota=FREE_QUOTA)
+            return find_faults(tx, FREE_QUOTA)
 
         return self._examine(check)
 

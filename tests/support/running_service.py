@@ -33,7 +33,6 @@ from sublet.config import Settings
 from sublet.credits.entries import grant_credits
 from sublet.db import Tx, open_database, utc_now
 from sublet.dns.types import DsRecord
-from sublet.doctor.checks import check_all
 from sublet.doctor.model import Violation
 from sublet.platform_domains.offers import offer_mode
 from sublet.platform_domains.platform_domain import add_platform_domain
@@ -44,7 +43,7 @@ from sublet.subdomains.sweep import store as sweep_store
 from support import databases, http_clients
 from support.child_keys import parse_dsset
 from support.declared_members import refuse_undeclared
-from support.reading import reading, writing_sqlite
+from support.reading import find_faults, reading, writing_sqlite
 
 R = TypeVar("R")
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
@@ -321,7 +320,8 @@ class RunningService:
         Fail if an audit event has an undeclared member.
         """
         self.read(refuse_undeclared)
-        return self.read(lambda tx: check_all(tx, free_quota=self.settings.free_quota))
+        quota = self.settings.free_quota
+        return self.read(lambda tx: find_faults(tx, quota))
 
 
 @cache

@@ -97,7 +97,7 @@ def backup(
     refuse_unfinished(file)
     with temporary_file(file) as copy:
         copy_online(database, copy)
-        contents = _examine(copy, database, free_quota=session.settings.free_quota)
+        contents = _examine(copy, database)
         _refuse_existing(file, force)
         rename_durably(copy, file)
     value = {"file": str(file), **as_object(contents)}
@@ -151,7 +151,7 @@ def restore(
     refuse_unfinished(file)
     with temporary_file(database) as copy, serve_lock(database):
         copy_file(file, copy)
-        contents = _examine(copy, file, free_quota=session.settings.free_quota)
+        contents = _examine(copy, file)
         if contents.violations and not force:
             raise Conflict(
                 f"{file} is complete, but breaks {counted(len(contents.violations), 'invariant')}. The "
@@ -201,7 +201,7 @@ def _database_path(session: Session, postgresql_advice: str) -> Path:
     return path
 
 
-def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
+def _examine(path: Path, name: Path) -> Contents:
     """Delete the processes from a copy, check the whole copy, and return its contents.
 
     `name` is the copy's name in error messages.
@@ -225,5 +225,5 @@ def _examine(path: Path, name: Path, *, free_quota: int) -> Contents:
             users=count_users(tx),
             newest_change_at=audit.newest_at(tx),
             size_bytes=path.stat().st_size,
-            violations=check_copy(tx, free_quota=free_quota) if usable else None,
+            violations=check_copy(tx) if usable else None,
         )

@@ -123,9 +123,10 @@ def copy(
     """Copy a registry from one database into another in one transaction, and check the copy. Idempotent."""
     from sublet.registry.copy import copy_registry  # noqa: PLC0415 - Alembic and every store are needed by few commands
 
+    _ = session
     check_database_url("--from", source)
     check_database_url("--to", target)
-    copied = copy_registry(source, target, free_quota=session.settings.free_quota, force=force)
+    copied = copy_registry(source, target, force=force)
     shown_source, shown_target = without_secrets(source), without_secrets(target)
     value = {
         "from": shown_source,

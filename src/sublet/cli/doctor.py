@@ -8,7 +8,7 @@ from sublet.config import Settings, SettingsError
 from sublet.counted import counted
 from sublet.doctor.checks import UNREADABLE, check_all, check_running, unreadable_row
 from sublet.doctor.model import Notice, Violation
-from sublet.doctor.notices import list_notices
+from sublet.doctor.notices import find_over_quota, list_notices
 from sublet.doctor.zones import ask_built_in_name_servers, check_answers
 from sublet.errors import REFUSED
 from sublet.schema_revision import refuse_unusable_database
@@ -28,12 +28,11 @@ def doctor(session: Session) -> Answer:
     """
     refuse_missing(session.settings.database_url)
     refuse_unusable_database(session.settings.database_url)
-    violations = session.read(
-        lambda tx: [*check_all(tx, free_quota=session.settings.free_quota), *check_running(tx)]
-    )
+    violations = session.read(lambda tx: [*check_all(tx), *check_running(tx)])
     notices: list[Notice] = []
     try:
         notices += session.read(list_notices)
+        notices += session.read(lambda tx: list(find_over_quota(tx, session.settings.free_quota)))
         notices += session.use(lambda db: ask_built_in_name_servers(db, _addresses(session.settings)))
         notices += session.use(lambda db: check_answers(db, session.settings))
     except UNREADABLE as error:

@@ -1,7 +1,6 @@
 """Run all checks of the stored data, and of the running parts."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import msgspec
 from dns.exception import DNSException
@@ -31,15 +30,15 @@ UNREADABLE = (
 """The errors that a check raises when it reads a wrong value."""
 
 
-def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
-    """Return the broken invariants of the stored data. `free_quota` is the setting, in names."""
+def check_all(tx: Tx) -> list[Violation]:
+    """Return the broken invariants of the stored data."""
     return [
         *_run(tx, "rows", check_rows),
         *_run(tx, "audit", check_audit),
         *_run(tx, "accounts", check_accounts),
         *_run(tx, "belonging", check_belonging),
         *_run(tx, "credits", check_credits),
-        *_run(tx, "names", partial(check_names, free_quota=free_quota)),
+        *_run(tx, "names", check_names),
         *_run(tx, "name_history", check_name_history),
         *_run(tx, "milestones", check_milestones),
         *_run(tx, "health", check_health),
@@ -47,13 +46,13 @@ def check_all(tx: Tx, *, free_quota: int) -> list[Violation]:
     ]
 
 
-def check_copy(tx: Tx, *, free_quota: int) -> list[Violation]:
+def check_copy(tx: Tx) -> list[Violation]:
     """Return the broken invariants of a copy.
 
     Checks use the time of its newest change, so that nothing counts as late.
     """
     newest = audit.newest_at(tx)
-    return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)), free_quota=free_quota)
+    return check_all(Tx(tx.connection, min(tx.now, newest or tx.now)))
 
 
 def check_running(tx: Tx) -> list[Violation]:

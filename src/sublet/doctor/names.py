@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, Subquery, exists, func, select
+from sqlalchemy import Select, Subquery, func, select
 
 from sublet.accounts.store import users
 from sublet.audit import audit_events
@@ -25,14 +25,13 @@ from sublet.subdomains.store import UNPUBLISHED, select_subdomains, stream, subd
 WAITING_MAX = timedelta(minutes=5)
 
 
-def check_names(tx: Tx, *, free_quota: int) -> Iterator[Violation]:
-    """Yield the broken invariants of names. `free_quota` is the setting, in names."""
+def check_names(tx: Tx) -> Iterator[Violation]:
+    """Yield the broken invariants of names."""
     yield from _find_held_twice(tx)
     yield from _check_terms(tx)
     yield from _check_held_with_user(tx)
     yield from _find_without_domain(tx)
     yield from _check_skeletons(tx)
-    yield from _find_over_quota(tx, free_quota)
     yield from _find_waiting(tx)
     hosts = StreamById(delegation_store.stream_hosts(tx))
     for subdomain, counts in zip(stream_all(tx), _stream_counts(tx), strict=True):
@@ -150,36 +149,6 @@ def _check_skeletons(tx: Tx) -> Iterator[Violation]:
         if stored != stored_skeleton(label):
             sentence = "the skeleton of its label is wrong, so a name that looks alike could be registered"
             yield Violation("skeleton_is_current", "subdomain", subdomain_id, sentence)
-
-
-def _find_over_quota(tx: Tx, free_quota: int) -> Iterator[Violation]:
-    """Yield the users with more free names than their quota.
-
-    Names that the operator registered or moved don't count.
-    """
-    events = audit_events.c
-    was_moved = exists().where(
-        (events.object_type == "subdomain")
-        & (events.object_id == subdomains.c.id)
-        & (events.action == "subdomain.transfer")
-        & (events.actor_kind == "operator")
-    )
-    held = (
-        select(subdomains.c.user_id, func.count().label("held"))
-        .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))
-        .where((subdomains.c.registration_source != "operator") & ~was_moved)
-        .group_by(subdomains.c.user_id)
-        .subquery()
-    )
-    quota = func.coalesce(users.c.free_quota, free_quota)
-    query = (
-        select(users.c.id, held.c.held, quota.label("quota"))
-        .join(held, held.c.user_id == users.c.id)
-        .where(held.c.held > quota)
-    )
-    yield from yield_violations(
-        tx, "free_quota", "user", query, "the user holds {held} free names, the quota is {quota}"
-    )
 
 
 def _find_waiting(tx: Tx) -> Iterator[Violation]:

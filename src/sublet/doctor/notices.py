@@ -1,7 +1,11 @@
-"""List the notices about names that may lose a nameserver, and about zones without a delegation."""
+"""List the notices about names that may lose a nameserver, zones without a delegation, and quotas."""
 
 from collections.abc import Iterator
 
+from sqlalchemy import exists, func, select
+
+from sublet.accounts.store import users
+from sublet.audit import audit_events
 from sublet.dates import moment
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
@@ -12,6 +16,7 @@ from sublet.platform_domains.model import PlatformDomain
 from sublet.platform_domains.nested import list_missing_cuts
 from sublet.subdomains import delegation_store
 from sublet.subdomains.nameservers import EnclosedNameserver, find_enclosed_nameserver
+from sublet.subdomains.store import subdomains
 
 
 def list_notices(tx: Tx) -> list[Notice]:
@@ -29,6 +34,38 @@ def list_notices(tx: Tx) -> list[Notice]:
         *below,
         *(_not_delegated_notice(*each) for each in list_missing_cuts(tx)),
     ]
+
+
+def find_over_quota(tx: Tx, free_quota: int) -> Iterator[Notice]:
+    """Yield the users with more free names than their quota. `free_quota` is the setting.
+
+    The operator may have lowered the quota, so this is no broken invariant of a registry in use.
+
+    Names that the operator registered or moved don't count.
+    """
+    events = audit_events.c
+    was_moved = exists().where(
+        (events.object_type == "subdomain")
+        & (events.object_id == subdomains.c.id)
+        & (events.action == "subdomain.transfer")
+        & (events.actor_kind == "operator")
+    )
+    held = (
+        select(subdomains.c.user_id, func.count().label("held"))
+        .where((subdomains.c.registration_type == "free") & subdomains.c.trashed_at.is_(None))
+        .where((subdomains.c.registration_source != "operator") & ~was_moved)
+        .group_by(subdomains.c.user_id)
+        .subquery()
+    )
+    quota = func.coalesce(users.c.free_quota, free_quota)
+    query = (
+        select(users.c.id, held.c.held, quota.label("quota"))
+        .join(held, held.c.user_id == users.c.id)
+        .where(held.c.held > quota)
+    )
+    for user_id, count, limit in tx.connection.execute(query):
+        sentence = f"the user holds {count} free names, the quota is {limit}"
+        yield Notice("free_quota", "user", user_id, sentence)
 
 
 def _find_health_notices(tx: Tx) -> Iterator[Notice]:

@@ -27,10 +27,8 @@ class CopyResult(Struct, frozen=True):
     already: bool
 
 
-def copy_registry(source: str, target: str, *, free_quota: int, force: bool = False) -> CopyResult:
+def copy_registry(source: str, target: str, *, force: bool = False) -> CopyResult:
     """Copy the registry at one address to another, in one transaction of the target.
-
-    `free_quota` is the setting.
 
     The source is read in a single state: SQLite is locked against the service and other writers; PostgreSQL
     is read in one snapshot (REPEATABLE READ), while no process of the service may run. The target is created,
@@ -51,10 +49,10 @@ def copy_registry(source: str, target: str, *, free_quota: int, force: bool = Fa
         if path is None:
             _refuse_served(reading, "source")
         with copy_store.open_target(target, other) as writing:
-            return _copy(reading, writing, other, free_quota=free_quota, force=force)
+            return _copy(reading, writing, other, force=force)
 
 
-def _copy(reading: Tx, writing: Tx, path: Path | None, *, free_quota: int, force: bool) -> CopyResult:
+def _copy(reading: Tx, writing: Tx, path: Path | None, *, force: bool) -> CopyResult:
     """Copy all rows. `path` is the SQLite file of the target."""
     _prepare_target(writing, path)
     filled = copy_store.find_filled(writing)
@@ -70,7 +68,7 @@ def _copy(reading: Tx, writing: Tx, path: Path | None, *, free_quota: int, force
             f"were sent, {stored.rows} with {stored.digest[:12]} are stored. Nothing was copied. Try "
             "again, and report it if it fails again."
         )
-    violations = check_copy(writing, free_quota=free_quota)
+    violations = check_copy(writing)
     if violations and not force:
         raise Conflict(
             f"The registry breaks {counted(len(violations), 'invariant')}. The first is "

@@ -38,7 +38,7 @@ def _run(registry: Registry, kill_at: int, *words: str) -> int:
 def _users(path: Path) -> int:
     """Return how many users a registry has, of which no invariant is broken."""
     registry = Registry(f"sqlite:///{path}")
-    assert registry.read(lambda tx: check_all(tx, free_quota=5)) == []
+    assert registry.read(check_all) == []
     return int(registry.read(count_users))
 
 
