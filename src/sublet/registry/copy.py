@@ -114,12 +114,12 @@ def _refuse_served(tx: Tx, side: str) -> None:
 
 def _prepare_target(writing: Tx, path: Path | None) -> None:
     """Create the schema of the target if it is missing, and lock it."""
+    copy_store.prepare_reading(writing)
     if find_revision(writing) is None:
         upgrade_within(writing.connection)
     else:
         take_advisory_lock(writing.connection)
         _refuse_other_schema(writing, "target")
-    copy_store.prepare_reading(writing)
     if path is None:
         _refuse_served(writing, "target")
     copy_store.lock_tables(writing)
