@@ -36,10 +36,13 @@ def test_records_become_a_readable_zone_file() -> None:
         '@       300 IN TXT   "v=spf1 -all"\n'
         "*.dev   300 IN CNAME example.github.io.\n"
     )
-    # Knot and BIND of Debian 12 can't read the names of these parameters.
-    new = (RecordSet("@", "HTTPS", 300, ('1 . alpn="h2" ohttp', '1 . dohpath="/q{?dns}"')),)
+    # Debian's Knot and BIND can't read the names of these parameters, and its NSD no such tag.
+    new = (
+        RecordSet("@", "CAA", 300, ('0 ISSUE "ca.example"',)),
+        RecordSet("@", "HTTPS", 300, ('1 . alpn="h2" ohttp', '1 . dohpath="/q{?dns}"')),
+    )
     text = format_zone_file(NAME, new)
-    assert "@   300 IN HTTPS \\# 14 000100000100030268320008" in text
+    assert text.count(r" \# ") == 3
     assert read(text)[0] == new
     assert format_zone_file(NAME, ()) == "$ORIGIN blog.example.test.\n$TTL 300\n"
 

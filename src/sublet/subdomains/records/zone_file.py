@@ -111,9 +111,11 @@ def format_zone_file(fqdn: str, records: Sequence[RecordSet]) -> str:
 def portable_value(type_name: str, value: str) -> str:
     """Return a value in a form that Knot 3.2, BIND 9.18 and NSD 4.6 read.
 
-    HTTPS and SVCB records with newer parameters have the form for unknown types (RFC 3597, section 5).
+    HTTPS and SVCB records with newer parameters have the form for unknown types (RFC 3597, section 5). So do
+    CAA records with a tag in upper case, which NSD refuses.
     """
-    if type_name in ("HTTPS", "SVCB") and any(each in value for each in _NEW_PARAMETERS):
+    is_new = type_name in ("HTTPS", "SVCB") and any(each in value for each in _NEW_PARAMETERS)
+    if is_new or (type_name == "CAA" and not value.split(" ", 2)[1].islower()):
         return dns.rdata.from_text("IN", type_name, value).to_generic().to_text()
     return value
 
