@@ -3,9 +3,9 @@ event, term or date.
 """
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from sqlalchemy import Select, and_, exists, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, tuple_
 
 from sublet.audit import audit_events
 from sublet.db import Tx
@@ -124,17 +124,14 @@ def check_milestones(tx: Tx) -> Iterator[Violation]:
 def _find_unfounded_milestones(tx: Tx) -> Iterator[Violation]:
     """Yield the milestones without a matching term, event or date of their name."""
     kind, about, at = milestones.c.kind, milestones.c.about, milestones.c.created_at
-    milestone = tuple_(milestones.c.subdomain_id, about)
     its_terms = terms.c.subdomain_id == milestones.c.subdomain_id
     is_founded = or_(
         kind.in_(TERM_MILESTONES) & exists().where(its_terms & (terms.c.ends_at == about)),
-        and_(kind.in_(("expired", "trash_ends")), at >= about, milestone.in_(_events("subdomain.unsuspend"))),
+        and_(kind.in_(("expired", "trash_ends")), at >= about, _happened("subdomain.unsuspend")),
         and_(kind == "auto_renewed", at == about, exists().where(its_terms & (terms.c.created_at == about))),
         (kind == "auto_renew_failed") & (at == about),
-        and_(kind == "trashed", at == about, milestone.in_(_events("subdomain.trash"))),
-        and_(
-            kind == "trash_ends", at >= about, milestone.in_(_events("subdomain.delete", "subdomain.trash"))
-        ),
+        and_(kind == "trashed", at == about, _happened("subdomain.trash")),
+        and_(kind == "trash_ends", at >= about, _happened("subdomain.delete", "subdomain.trash")),
         and_(kind == "purged", at == about, subdomains.c.purged_at == about),
         and_(kind == "released", subdomains.c.purged_at == about, subdomains.c.released_at == at),
     )
@@ -162,10 +159,14 @@ def _find_missing_milestones(tx: Tx) -> Iterator[Violation]:
         yield from yield_violations(tx, "milestones_are_facts", "subdomain", query, sentence)
 
 
-def _events(*actions: str) -> Select[Any]:
+def _happened(*actions: str) -> ColumnElement[bool]:
+    """Return the condition that one of these events happened to the milestone's name at the time that the
+    milestone is about.
+    """
     events = audit_events.c
-    chosen = (events.object_type == "subdomain") & events.action.in_(actions)
-    return select(events.object_id, events.at).where(chosen)
+    of_name = (events.object_type == "subdomain") & (events.object_id == milestones.c.subdomain_id)
+    # Not IN, for which SQLite reads all events of these actions for each milestone without one.
+    return exists().where(of_name & events.action.in_(actions) & (events.at == milestones.c.about))
 
 
 def _find_wrong_mails(tx: Tx) -> Iterator[Violation]:
