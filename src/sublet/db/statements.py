@@ -7,13 +7,13 @@ finds the compiled text by a key of the whole statement. So statements that run 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 from sqlalchemy import (
     Column,
-    ColumnElement,
     Delete,
     Dialect,
     Insert,
@@ -24,6 +24,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     exc,
+    func,
     select,
     tuple_,
 )
@@ -48,13 +49,16 @@ def insert_into(tx: Tx, table: Table) -> Any:
     return (postgresql.insert if tx.connection.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
-def delete_some(tx: Tx, row_id: Column[Any], of: ColumnElement[bool], limit: int) -> bool:
-    """Delete up to `limit` rows with a condition. Return True if there may be more.
+def delete_oldest(tx: Tx, at: Column[Any], before: datetime, limit: int) -> bool:
+    """Delete up to `limit` rows with an `at` before an instant, the oldest first. Return True if there may be
+    more.
 
-    `row_id` is the primary key.
+    Rows of the same instant are deleted together. No other column is read, because a role may only read this
+    one.
     """
-    some = select(row_id).where(of).limit(limit)
-    return tx.connection.execute(delete(row_id.table).where(row_id.in_(some))).rowcount == limit
+    oldest = select(at.label("at")).where(at < before).order_by(at).limit(limit).subquery()
+    last = select(func.max(oldest.c.at)).scalar_subquery()
+    return tx.connection.execute(delete(at.table).where(at <= last)).rowcount >= limit
 
 
 class Query(Struct, Generic[R], frozen=True, eq=False):

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.model import Recovery, Session
 from sublet.accounts.session_store import passkeys, recoveries, sessions
-from sublet.db import Tx, delete_some
+from sublet.db import Tx, delete_oldest
 from sublet.ids import Position
 from sublet.schema import older, violates
 from sublet.sign_in.devices import store as device_store
@@ -170,7 +170,7 @@ def delete_expired(tx: Tx, limit: int) -> bool:
     Return True if there may be more. The sweep calls this.
     """
     return (
-        delete_some(tx, sessions.c.id, sessions.c.expires_at < tx.now, limit)
-        | delete_some(tx, recoveries.c.user_id, recoveries.c.ends_at < tx.now, limit)
+        delete_oldest(tx, sessions.c.expires_at, tx.now, limit)
+        | delete_oldest(tx, recoveries.c.ends_at, tx.now, limit)
         | device_store.delete_expired(tx, limit)
     )

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from sublet.accounts.model import OWNER
 from sublet.accounts.store import memberships, organizations, users
-from sublet.db import Pages, Query, Tx, delete_some, insert_into
+from sublet.db import Pages, Query, Tx, delete_oldest, insert_into
 from sublet.ids import Position
 from sublet.schema import BIG_ID, Instant, metadata, older, recent
 from sublet.sign_up.codes import MEMBERSHIP, VALID_FOR, MailedCode, NewCode, ReceivedInvitation
@@ -128,10 +128,8 @@ def delete_expired(tx: Tx, limit: int) -> bool:
 
     Return True if there may be more. The sweep calls this.
     """
-    challenges, codes = solved_challenges.c, mailed_codes.c
-    return delete_some(tx, challenges.signature, challenges.expires_at < tx.now, limit) | delete_some(
-        tx, codes.id, codes.expires_at < tx.now - KEPT_FOR, limit
-    )
+    more_challenges = delete_oldest(tx, solved_challenges.c.expires_at, tx.now, limit)
+    return delete_oldest(tx, mailed_codes.c.expires_at, tx.now - KEPT_FOR, limit) or more_challenges
 
 
 def insert_code(

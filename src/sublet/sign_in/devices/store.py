@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Index, String, Table, delete, func, insert, select, update
 
-from sublet.db import Tx, delete_some
+from sublet.db import Tx, delete_oldest
 from sublet.schema import BIG_ID, Instant, metadata, recent
 from sublet.sign_in.devices.model import PENDING, DeviceRequest
 
@@ -93,7 +93,7 @@ def delete_expired(tx: Tx, limit: int) -> bool:
 
     Return True if there may be more. The sweep calls this.
     """
-    return delete_some(tx, device_requests.c.id, device_requests.c.expires_at < tx.now - KEPT_FOR, limit)
+    return delete_oldest(tx, device_requests.c.expires_at, tx.now - KEPT_FOR, limit)
 
 
 def delete_of_user(tx: Tx, user_id: int) -> None:
