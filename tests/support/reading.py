@@ -77,6 +77,6 @@ def _postgresql() -> Engine:
 
 
 def find_faults(tx: Tx, free_quota: int) -> list[Violation]:
-    """Return the broken invariants, and the users above their quota, because no test lowers it."""
+    """Return the broken invariants, and the users above their quota: a fault wherever no test lowered it."""
     over_quota = find_over_quota(tx, free_quota)
     return [*check_all(tx), *(Violation(*astuple(each)) for each in over_quota)]

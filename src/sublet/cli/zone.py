@@ -180,7 +180,7 @@ def as_line(record: Record) -> str:
     """Return a record as a line of a zone file (RFC 1035, section 5).
 
     What Knot 3.2, BIND 9.18 or NSD 4.6 can't read has the form for unknown types (RFC 3597, section 5): the
-    type DSYNC, and HTTPS and SVCB records with new parameters.
+    type DSYNC, and the values that `portable_value` rewrites.
     """
     rdtype, rdata = record.type, portable_value(record.type, record.rdata)
     if rdtype == "DSYNC":

@@ -50,11 +50,11 @@ def insert_into(tx: Tx, table: Table) -> Any:
 
 
 def delete_oldest(tx: Tx, at: Column[Any], before: datetime, limit: int) -> bool:
-    """Delete up to `limit` rows with an `at` before an instant, the oldest first. Return True if there may be
+    """Delete about `limit` rows with an `at` before an instant, the oldest first. Return True if there may be
     more.
 
-    Rows of the same instant are deleted together. No other column is read, because a role may only read this
-    one.
+    Rows of the same instant are deleted together, even beyond `limit`. Only the column `at` is read, because
+    a login of PostgreSQL may have no right to the others.
     """
     oldest = select(at.label("at")).where(at < before).order_by(at).limit(limit).subquery()
     last = select(func.max(oldest.c.at)).scalar_subquery()

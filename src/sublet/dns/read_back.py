@@ -98,8 +98,8 @@ async def read_back(
     which should have none.
 
     `address` is the server's IP address and port. All queries share one TCP connection. `timeout_seconds`
-    limits opening it, and the answers to each `WINDOW_QUERIES` queries, because many records at a distant
-    server take long. Names are in lower case without the final dot. `desired` has, by name, the records that
+    limits opening it, and then the answers to each `WINDOW_QUERIES` queries: many records at a distant server
+    take longer. Names are in lower case without the final dot. `desired` has, by name, the records that
     the server should serve. The result maps each of these names and each of `empty_owners` to its records:
 
     - for each name: the NS records, their hosts' A and AAAA records at or below the name (both from the
@@ -165,8 +165,8 @@ async def read_served(
 ) -> Served:
     """Return what a server serves for one name below `zone`, and the zone's serial, over one TCP connection.
 
-    The records are those that `read_back` returns for `name` and `empty_owners`; so is the meaning of
-    `timeout_seconds`.
+    The records are those that `read_back` returns for `name` and `empty_owners`. `timeout_seconds` limits the
+    same as there.
 
     Raises:
         ReadBackFailed: for the reasons of `read_back`, or because the server has no authority for the zone.

@@ -29,7 +29,7 @@ async def connected(
     """Open a connection to an IP address and port, and abort the connection at the end of the block.
 
     `timeout_seconds` limits opening the connection and the block together; without `limits_block`, only
-    opening it. If the block sets a timeout itself, its error is the same.
+    opening it. A timeout that the block sets raises `ConnectionFailed` too.
 
     Raises:
         ConnectionFailed: the connection couldn't be opened, or failed during the block.

@@ -39,7 +39,7 @@ def list_notices(tx: Tx) -> list[Notice]:
 def find_over_quota(tx: Tx, free_quota: int) -> Iterator[Notice]:
     """Yield the users with more free names than their quota. `free_quota` is the setting.
 
-    The operator may have lowered the quota, so this is no broken invariant of a registry in use.
+    This breaks no invariant, because the operator may have lowered the quota.
 
     Names that the operator registered or moved don't count.
     """

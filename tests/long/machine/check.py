@@ -123,10 +123,7 @@ def _check_zones(tx: Tx, real: Real) -> None:
 
 
 def _check_all(tx: Tx, real: Real, model: Registry, *, at_rest: bool) -> None:
-    violations = [
-        *find_faults(tx, FREE_QUOTA),
-        *checks.check_running(tx),
-    ]
+    violations = [*find_faults(tx, FREE_QUOTA), *checks.check_running(tx)]
     ignored = _UNSENT if at_rest else _UNSENT | {"sweep_is_in_time"}
     told = {(each.invariant, each.object_id) for each in violations if each.invariant not in ignored}
     assert told == model.expected_violations(), (told, model.expected_violations())
