@@ -219,7 +219,7 @@ def test_queries_over_ipv6_are_answered_and_counted() -> None:
     assert codes == ["NOERROR", "NXDOMAIN", "REFUSED"]
 
 
-def test_failing_reader_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_reader_is_servfail(capfd: pytest.CaptureFixture[str]) -> None:
     async def read_zones(names: Collection[str]) -> Mapping[str, ZoneView]:
         raise RuntimeError(f"no database for {' '.join(names)}")
 
@@ -228,20 +228,20 @@ def test_failing_reader_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
             reply = ask(port, "A.zone.example", "SOA", transport)
             assert reply.code == "SERVFAIL"
             assert ";A.zone.example." in reply.text
-    logged = capsys.readouterr().out
+    logged = capfd.readouterr().err
     assert logged.count("] nameserver_query_failed") == 2
     assert "no database for a.zone.example" in logged
 
 
-def test_an_unreadable_record_is_servfail(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_record_is_servfail(capfd: pytest.CaptureFixture[str]) -> None:
     with serving(reader_of([Record("bad.zone.example", "A", 300, "no address")])) as port:
         assert ask(port, "bad.zone.example", "A").code == "SERVFAIL"
         assert ask(port, ZONE, "SOA").code == "NOERROR"
-    assert "nameserver_query_failed" in capsys.readouterr().out
+    assert "nameserver_query_failed" in capfd.readouterr().err
 
 
 def test_an_unavailable_or_slow_database_is_servfail_and_a_line_without_trace(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(nameserver, "READ_SECONDS", 0.2)
 
@@ -254,7 +254,7 @@ def test_an_unavailable_or_slow_database_is_servfail_and_a_line_without_trace(
     with serving(read_zones) as port:
         for name in ("away.zone.example", "slow.zone.example"):
             assert ask(port, name, "SOA").code == "SERVFAIL"
-    away, slow = capsys.readouterr().out.splitlines()
+    away, slow = capfd.readouterr().err.splitlines()
     assert "nameserver_query_failed" in away
     assert "The database is away." in away
     assert "nameserver_query_failed" in slow

@@ -327,7 +327,9 @@ class FollowedChild:
     def register(
         self, nameservers: Sequence[str], ds_records: Collection[DsRecord], glue: Mapping[str, str] = {}
     ) -> None:
-        """Register the name with these nameservers, and with the IPv4 addresses of those below the name."""
+        """Register the name with these nameservers, and with the IPv4 addresses of those below the name, and
+        wait until it is published.
+        """
         self.service.register(
             self.who,
             self.fqdn,
@@ -335,13 +337,23 @@ class FollowedChild:
             glue=[{"host": host, "ipv4": address} for host, address in glue.items()],
             ds_records=[asdict(each) for each in ds_records],
         )
+        path = f"/subdomains/{self.fqdn}"
+        wait_until(lambda: self.service.call(self.who, "GET", path).json()["subdomain"]["status"] == "active")
 
     def check(self) -> dict[str, Any]:
-        """Check the name by the operator's command.
+        """Check the name by the operator's command, and return the answer.
 
-        Return the answer, empty if the last change isn't published yet.
+        It is refused, and repeated, while a change of the name is being published or the worker checks it.
         """
-        return dict(self.service.operator("subdomain", "check-ds", self.fqdn, expect=None) or {})
+        answer: dict[str, Any] = {}
+
+        def is_possible() -> bool:
+            answer.clear()
+            answer.update(self.service.operator("subdomain", "check-ds", self.fqdn, expect=None))
+            return "again" not in answer.get("message", "")
+
+        wait_until(is_possible)
+        return answer
 
     def show(self) -> dict[str, Any]:
         """Return the name's automatic DS from the API."""

@@ -83,7 +83,10 @@ def _operator() -> Actor:
     return Actor(kind="operator", name=operator_name())
 
 
-LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
+LOG_TO_STDERR = structlog.PrintLoggerFactory(sys.__stderr__)
+"""The log of services that run in threads of this process. A test that captures output replaces `sys.stdout`
+and `sys.stderr`, and closes them at its end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +122,7 @@ class RunningService:
 
         `expect` is the required exit code, None for any.
         """
-        # The service logs from its own thread. While the runner replaces stdout, only the command's output
-        # may go there.
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+        logs = structlog.get_config()
         result = CliRunner().invoke(
             command_line,
             [*words, "--json"],
@@ -131,10 +132,9 @@ class RunningService:
                 **self.environment,
             },
         )
+        structlog.configure(**logs)  # The command has turned off the service's logs too.
         assert expect in (None, result.exit_code), (words, result.exit_code, result.output, result.exception)
-        # Loggers that were created earlier still write there.
-        answer = "\n".join(line for line in result.stdout.splitlines() if not LOG_LINE.match(line))
-        return json.loads(answer) if answer.strip() else None
+        return json.loads(result.stdout) if result.stdout.strip() else None
 
     def add_user(
         self, email: str = "ada@example.org", *, credit_count: int = 0, free_quota: str | None = None
@@ -374,6 +374,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
         # The tests' own PostgreSQL doesn't wait for the disk.
         **{"rate_limits": False, "log_level": "error", "database_may_lose_writes": True, **settings},
     )
+    structlog.configure(logger_factory=LOG_TO_STDERR)
     service = RunningService(chosen, MovableClock())
     initialise(service)
     ready = threading.Event()
@@ -406,9 +407,6 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
     assert ready.wait(60), "the service did not start"
     if failures:
         raise failures[0]
-    # The service logs from its own thread. Its lines must not be among the output of a command that a test
-    # runs in this process.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         yield service
     finally:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from sublet_client.cli.main import root
 from support.http_clients import NO_TLS
-from support.running_service import LOG_LINE, Registrant, RunningService
+from support.running_service import Registrant, RunningService
 
 Run = Callable[..., Result]
 PROGRAM = [sys.executable, "-m", "sublet_client.cli.main"]
@@ -42,11 +42,6 @@ def subletctl(service: RunningService, who: Registrant, monkeypatch: pytest.Monk
     return do
 
 
-def printed(done: Result) -> str:
-    """Return what a command printed, without what the service logs about its mails meanwhile."""
-    return "\n".join(line for line in done.stdout.splitlines() if not LOG_LINE.match(line))
-
-
 def as_json(done: Result) -> Any:
     """Return the JSON that a command printed."""
-    return json.loads(printed(done))
+    return json.loads(done.stdout)
