@@ -37,18 +37,32 @@ def url(postgresql_server: str, prepared: str, monkeypatch: pytest.MonkeyPatch) 
             has_standby(made, "")
 
 
-async def begin_write(database: PostgresqlDatabase, url: str) -> "asyncio.Task[int]":
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set by `begin_write` once it has seen the waiting COMMIT, which isn't cancelled earlier."""
+    event, cancel = threading.Event(), psycopg.Connection.cancel_safe
+
+    def cancel_once_seen(raw: "psycopg.Connection[object]", *, timeout: float) -> None:
+        assert event.wait(END_SECONDS)
+        cancel(raw, timeout=timeout)
+
+    monkeypatch.setattr(psycopg.Connection, "cancel_safe", cancel_once_seen)
+    return event
+
+
+async def begin_write(database: PostgresqlDatabase, url: str, seen: threading.Event) -> "asyncio.Task[int]":
     """Begin a write, and return once its COMMIT waits for a stopped standby."""
     await database.write(lambda _: None)
     has_standby(url, "nobody")
     writing = asyncio.create_task(database.write(add))
     await asyncio.to_thread(wait_until, lambda: len(commits_waiting(url)) == 1)
+    seen.set()
     return writing
 
 
-def test_closing_ends_the_waiting_commit_of_a_cancelled_caller(url: str) -> None:
+def test_closing_ends_the_waiting_commit_of_a_cancelled_caller(url: str, seen: threading.Event) -> None:
     async def story(database: PostgresqlDatabase) -> None:
-        writing = await begin_write(database, url)
+        writing = await begin_write(database, url, seen)
         writing.cancel()
         await asyncio.wait({writing})
         assert writing.cancelled()
@@ -65,13 +79,14 @@ def test_closing_ends_the_waiting_commit_of_a_cancelled_caller(url: str) -> None
 
 
 def test_a_late_cancel_does_not_affect_the_next_transaction(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch, seen: threading.Event
 ) -> None:
     order: list[str] = []
     answered = threading.Event()
     cancel = psycopg.Connection.cancel_safe
 
     def cancel_late(raw: "psycopg.Connection[object]", *, timeout: float) -> None:
+        assert seen.wait(END_SECONDS)
         has_standby(url, "")
         wait_until(lambda: not commits_waiting(url))
         answered.wait(1)  # must not be set yet
@@ -84,7 +99,7 @@ def test_a_late_cancel_does_not_affect_the_next_transaction(
     async def story(database: PostgresqlDatabase) -> None:
         first = await database.write(pid)
         monkeypatch.setattr(psycopg.Connection, "cancel_safe", cancel_late)
-        assert [await (await begin_write(database, url))] == ids(url)
+        assert [await (await begin_write(database, url, seen))] == ids(url)
         order.append("answered")
         answered.set()
         assert order == ["cancelled", "answered"]

@@ -412,11 +412,11 @@ def test_the_connection_of_a_client_that_never_reads_is_closed(monkeypatch: pyte
 def test_every_connection_has_a_maximum_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "CONNECTION_SECONDS", 0.5)
     wire = dns.message.make_query(ZONE, "SOA").to_wire(prepend_length=True)
+    started = time.monotonic()
     with (
         serving(reader_of(RECORDS)) as port,
         socket.create_connection(("127.0.0.1", port), timeout=60) as busy,
     ):
-        started = time.monotonic()
 
         def ask_again() -> None:
             busy.sendall(wire)

@@ -20,7 +20,7 @@ BODY = {"fqdn": NAME, "registration_mode": "free", "nameservers": ["ns1.provider
 
 @pytest.fixture
 def outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=5000) as running:
+    with service_with_outage(registry_address(tmp_path), monkeypatch) as running:
         yield running
 
 

@@ -36,7 +36,7 @@ GLUE_HOST = f"ns1.{SHOP}"
 @contextmanager
 def watched(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[ServiceOn]:
     check_often(monkeypatch)
-    with service_on(kind, folder, publish_wait_ms=5000, **settings) as found:
+    with service_on(kind, folder, **settings) as found:
         yield found
 
 

@@ -27,7 +27,7 @@ QUICK = "knot"
     ],
 )
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
-    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=1500) as found:
+    with service_on(request.param, tmp_path_factory.mktemp(request.param)) as found:
         yield found
 
 

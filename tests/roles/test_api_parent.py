@@ -51,7 +51,7 @@ def supervised(
         stop, replace = asyncio.Event(), asyncio.Event()
         on_ready = replace.set if replace_when_ready else lambda: None
         supervising = asyncio.create_task(supervise(scripts.start, 1, stop, replace, on_ready))
-        await asyncio.to_thread(wait_until, lambda: until(logs), 30)
+        await asyncio.to_thread(wait_until, lambda: until(logs))
         stop.set()
         await supervising
 

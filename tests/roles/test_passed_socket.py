@@ -21,7 +21,7 @@ from support.keepalive_clients import hammering
 from support.repetitions import share
 from support.role_processes import apart
 from support.running_service import MovableClock, RunningService, initialise
-from support.serve_process import serve_process
+from support.serve_process import READY_SECONDS, serve_process
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,6 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": sys.argv[2]}
 os.execv(sys.executable, [sys.executable, "-m", "sublet.cli.main", *sys.argv[3:]])
 """
-READY_SECONDS = 60.0
 
 
 class Passing:

@@ -161,7 +161,7 @@ def run_postgresql(
     try:
         yield server.address()
     finally:
-        server.process.terminate()
+        server.process.send_signal(signal.SIGINT)  # ends connections, which SIGTERM would wait for
         server.process.wait(60)
 
 

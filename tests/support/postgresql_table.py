@@ -110,3 +110,6 @@ def has_standby(url: str, names: str) -> None:
         connection.execute("SELECT pg_reload_conf()")
     # Once a new connection has the setting, all others apply it before their next command.
     wait_until(lambda: _standby_names(url) == names)
+    # COMMITs wait once the checkpointer has it too, which applies settings before it makes a checkpoint.
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")

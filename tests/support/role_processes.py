@@ -14,7 +14,7 @@ from support import http_clients
 from support.free_ports import free_address
 from support.postgresql import fresh_database
 from support.processes import children_of, is_running
-from support.running_service import MovableClock, RunningService, initialised_postgresql
+from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService, initialised_postgresql
 from support.serve_process import READY_SECONDS
 from support.waiting import wait_until
 
@@ -89,7 +89,7 @@ class Apart:
             "SUBLET_DNS_LISTEN": chosen.dns_listen,
             "SUBLET_DNS_SERVERS": ",".join(f"{host}:{port}" for host, port in self.name_servers),
             "SUBLET_RATE_LIMITS": "off",
-            "SUBLET_PUBLISH_WAIT_MS": "10000",
+            "SUBLET_PUBLISH_WAIT_MS": str(chosen.publish_wait_ms),
             "SUBLET_FREE_QUOTA": "100000",
             **{f"SUBLET_{name.upper()}": value for name, value in settings.items()},
         }
@@ -115,6 +115,7 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
             http_listen=f"{http[0]}:{http[1]}",
             dns_listen=f"{dns[0][0]}:{dns[0][1]}",
             rate_limits=False,
+            publish_wait_ms=PUBLISH_WAIT_MS,
             free_quota=100_000,
         )
         service = RunningService(

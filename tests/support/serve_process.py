@@ -14,7 +14,7 @@ import httpx
 from sublet.config import Settings
 from support import http_clients
 from support.free_ports import free_address
-from support.running_service import MovableClock, RunningService, initialise
+from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService, initialise
 from support.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
@@ -49,6 +49,7 @@ class ServeProcess:
             "SUBLET_HTTP_LISTEN": settings.http_listen,
             "SUBLET_DNS_LISTEN": settings.dns_listen,
             "SUBLET_RATE_LIMITS": "off",
+            "SUBLET_PUBLISH_WAIT_MS": str(settings.publish_wait_ms),
             "SUBLET_FREE_QUOTA": str(settings.free_quota),
             "KILL_AT": kill_at,
             "BROKEN": self.broken,
@@ -115,6 +116,7 @@ def serve_process(
         dns_listen=f"{dns[0]}:{dns[1]}",
         database_may_lose_writes=True,  # the tests' own PostgreSQL doesn't wait for the disk
         rate_limits=False,
+        publish_wait_ms=PUBLISH_WAIT_MS,
         free_quota=free_quota,
     )
     service = RunningService(settings, MovableClock(), f"http://{settings.http_listen}/api/v1", dns)

@@ -129,6 +129,7 @@ def smtp_server(
         auth_required=auth,
         auth_require_tls=starttls is not None,
         enable_SMTPUTF8=True,
+        ready_timeout=60,
     )
     controller.start()
     try:

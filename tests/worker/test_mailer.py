@@ -77,6 +77,12 @@ def mailer_to(registry: Registry, port: int, **settings: str) -> Mailer:
     return Mailer(registry.db, SmtpTransport(smtp.smtp_server(wanted)), operator_mail=wanted.operator_mail)
 
 
+@pytest.fixture(autouse=True)
+def _long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the mailer's pauses so long that none ends before `send` ends it."""
+    monkeypatch.setattr(mailer_module, "BACK_OFF_MIN_SECONDS", mailer_module.BACK_OFF_MAX_SECONDS)
+
+
 def send(registry: Registry, mailer: Mailer) -> bool:
     mailer._away_until = 0.0  # the pause of the real clock
     done: bool = registry.run(mailer.send_due())
@@ -388,6 +394,14 @@ def test_two_mailers_on_one_database_send_each_mail_once(
     postgresql_registry: Prepared, postgresql_server: str
 ) -> None:
     mailbox = Mailbox()
+    take = mailbox.handle_DATA
+
+    async def take_once_both_send(*args: object) -> str:
+        while mailbox.connections < 2:  # noqa: ASYNC110 - a connection is no event
+            await asyncio.sleep(0.01)
+        return await take(*args)  # type: ignore[arg-type]
+
+    mailbox.handle_DATA = take_once_both_send  # type: ignore[assignment,method-assign]
     references = [f"test:{number}" for number in range(60)]
     with (
         fresh_database(postgresql_server, like=postgresql_registry.url) as url,
@@ -419,7 +433,7 @@ def test_a_stopping_mailer_finishes_the_current_mail(
 
     async def slowly(*args: object) -> str:
         taking.set()
-        await asyncio.to_thread(go_on.wait, 10)
+        await asyncio.to_thread(go_on.wait, 60)
         return await take(*args)  # type: ignore[arg-type]
 
     mailbox.handle_DATA = slowly  # type: ignore[assignment,method-assign]
@@ -427,7 +441,7 @@ def test_a_stopping_mailer_finishes_the_current_mail(
 
     async def run(port: int) -> None:
         running = asyncio.create_task(mailer_to(registry, port).run())
-        await asyncio.to_thread(taking.wait, 10)
+        await asyncio.to_thread(taking.wait, 60)
         running.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
