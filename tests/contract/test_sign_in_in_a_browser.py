@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page
 
 from sublet.operations.client import COOKIE
-from support.chromium import AUTHENTICATOR, chromium, outside
+from support.chromium import AUTHENTICATOR, TIMEOUT_MS, chromium, outside
 from support.console_client import newest_mail
 from support.running_service import RunningService
 
@@ -37,6 +37,7 @@ class Browser:
     def __init__(self, service: RunningService, page: Page) -> None:
         self.service, self.page = service, page
         self.origin = service.origin.replace("127.0.0.1", "localhost")
+        page.set_default_timeout(TIMEOUT_MS)
         devtools = page.context.new_cdp_session(page)
         devtools.send("WebAuthn.enable")
         devtools.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})

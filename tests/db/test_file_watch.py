@@ -20,11 +20,11 @@ from sqlalchemy import text
 from sublet.db import SqliteDatabase, Tx, file_watch, open_database
 from sublet.db.file_watch import FileWatch
 from sublet.errors import Unavailable
+from support.waiting import ENOUGH_SECONDS
 
 pytestmark = pytest.mark.sqlite_only
 
 Story = Callable[[SqliteDatabase, Path], Coroutine[Any, Any, None]]
-DEADLINE_SECONDS = 60.0
 
 
 def _create(tx: Tx) -> None:
@@ -78,7 +78,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(ENOUGH_SECONDS):
         while not condition():  # noqa: ASYNC110 - the database announces no problem
             await asyncio.sleep(0.02)
 

@@ -21,7 +21,8 @@ from support.keepalive_clients import hammering
 from support.repetitions import share
 from support.role_processes import apart
 from support.running_service import MovableClock, RunningService, initialise
-from support.serve_process import READY_SECONDS, serve_process
+from support.serve_process import serve_process
+from support.waiting import ENOUGH_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def passing(folder: Path, environment: dict[str, str]) -> Iterator[tuple[Passing
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told,
     ):
         told.bind(str(folder / "notify"))
-        told.settimeout(READY_SECONDS)
+        told.settimeout(ENOUGH_SECONDS)
         opened = Passing(listening, told, environment, folder / "log")
         try:
             yield opened, "http://{}:{}".format(*listening.getsockname())

@@ -12,13 +12,16 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, expect, sync_playwright
 
 from sublet.operations.client import COOKIE
 from support.programs import find_program
 from support.running_service import RunningService
 
 R = TypeVar("R")
+TIMEOUT_MS = 180_000
+"""The timeout of each wait, on a busy machine."""
+expect.set_options(timeout=TIMEOUT_MS)
 NARROW, WIDE = (360, 740), (1440, 900)
 AUTHENTICATOR = {
     "protocol": "ctap2",
@@ -54,7 +57,7 @@ def chromium() -> Iterator[Browser]:
     path = find_program("chromium")
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=sandbox)
+        browser = playwright.chromium.launch(executable_path=path, args=sandbox, timeout=TIMEOUT_MS)
         try:
             yield browser
         finally:
@@ -145,7 +148,7 @@ def tab(
         viewport={"width": size[0], "height": size[1]},
         color_scheme="dark" if dark else "light",
     ) as context:
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(TIMEOUT_MS)
         found = Tab(context.new_page(), origin_of(service), javascript)
         if secret:
             sign_in(context, found.origin, secret)

@@ -11,9 +11,6 @@ import dns.exception
 from support.programs import find_program
 from support.waiting import wait_until
 
-READY_SECONDS = 60.0
-"""The timeout of a start on a busy machine."""
-
 
 @dataclass(frozen=True, slots=True)
 class DnsProgram:
@@ -32,7 +29,7 @@ class DnsProgram:
             except (dns.exception.DNSException, OSError):
                 return False
 
-        wait_until(is_ready, READY_SECONDS)
+        wait_until(is_ready)
 
 
 @contextmanager

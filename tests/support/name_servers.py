@@ -27,7 +27,7 @@ import dns.zone
 from sublet.dns.types import Apex, Primary, Record, Secondary, TsigKey
 from sublet.primaries.server_config import Places, SecondarySite, ServerConfig, Site
 from sublet.secret import Secret
-from support.dns_program import READY_SECONDS, dns_program
+from support.dns_program import dns_program
 from support.free_ports import free_address
 from support.name_server_programs import PRIMARIES, SECONDARIES, Program, run_tool, succeeds
 from support.programs import find_program
@@ -137,13 +137,13 @@ class NameServerProcess:
                 start_new_session=True,
             )
         if wait:
-            wait_until(self.is_ready, READY_SECONDS)
+            wait_until(self.is_ready)
 
     def wait_for_control(self) -> None:
         """Wait until the printed commands for a running server can be run."""
         command = self.program.status_command.format(shlex.quote(self.configuration))
         if command:
-            wait_until(lambda: succeeds(command, self.folder), READY_SECONDS)
+            wait_until(lambda: succeeds(command, self.folder))
 
     def write_zone_files(self) -> None:
         """Have the server write its zone files, if it can, as it does once an hour."""
@@ -339,7 +339,7 @@ def secondary(
 def _running(server: NameServerProcess) -> Iterator[None]:
     try:
         server.install()
-        wait_until(server.is_ready, READY_SECONDS)
+        wait_until(server.is_ready)
         yield
     finally:
         server.kill()

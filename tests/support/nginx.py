@@ -26,8 +26,6 @@ from support.waiting import wait_until
 
 FOLDER = DEPLOY / "nginx"
 NAME = "names.example.net"
-READY_SECONDS = 120.0
-"""The timeout for nginx to start on a busy machine."""
 
 
 @dataclass(slots=True)
@@ -117,7 +115,7 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
     with (folder / "nginx.log").open("wb") as log:
         process = subprocess.Popen([*words, "-g", "daemon off;"], stdout=log, stderr=log)
     try:
-        wait_until(lambda: _listens(proxy.https), READY_SECONDS)
+        wait_until(lambda: _listens(proxy.https))
         yield proxy
     finally:
         process.terminate()

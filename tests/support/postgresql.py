@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from support.processes import children_of, is_running
 from support.waiting import wait_until
 
 _NUMBERS = itertools.count(1)
-READY_SECONDS = 180.0
-"""The timeout of a start on a busy machine."""
 
 
 def find_postgresql(name: str) -> str:
@@ -100,13 +97,11 @@ class PostgresqlServer:
             self.process = subprocess.Popen(
                 words, stdout=log, stderr=log, cwd=self.folder, **hand_over(self.folder)
             )
-        ends = time.monotonic() + READY_SECONDS
-        while not self._answers():
-            assert self.process.poll() is None, (self.folder / "log").read_text()[-4000:]
-            assert time.monotonic() < ends, "PostgreSQL does not answer"
-            time.sleep(0.05)
+        wait_until(self._answers)
 
     def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()[-4000:]
         try:
             self.ask("SELECT 1")
         except psycopg.OperationalError:

@@ -15,10 +15,7 @@ from support.free_ports import free_address
 from support.postgresql import fresh_database
 from support.processes import children_of, is_running
 from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningService, initialised_postgresql
-from support.serve_process import READY_SECONDS
-from support.waiting import wait_until
-
-END_SECONDS = 60.0
+from support.waiting import ENOUGH_SECONDS, wait_until
 
 
 @dataclass(slots=True)
@@ -45,7 +42,7 @@ class RoleProcess:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(END_SECONDS)
+        return self.process.wait(ENOUGH_SECONDS)
 
 
 @dataclass(slots=True)
@@ -75,7 +72,7 @@ class Apart:
         role = RoleProcess(process, log)
         self.started.append(role)
         if said:
-            wait_until(lambda: role.has_said(said), READY_SECONDS)
+            wait_until(lambda: role.has_said(said))
             self.pids.update(role.children())
         return role
 
@@ -141,10 +138,10 @@ def _end_all(opened: Apart) -> None:
             role.process.terminate()
     for role in opened.started:
         try:
-            role.process.wait(END_SECONDS)
+            role.process.wait(ENOUGH_SECONDS)
         except subprocess.TimeoutExpired:
             role.process.kill()
-            role.process.wait(END_SECONDS)
+            role.process.wait(ENOUGH_SECONDS)
     left = [pid for pid in opened.pids if is_running(pid)]
     for pid in left:
         os.kill(pid, signal.SIGKILL)

@@ -18,8 +18,6 @@ from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningServic
 from support.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
-READY_SECONDS = 180.0
-"""The timeout of a start. It takes 30 seconds if ten other processes keep two cores busy."""
 ANSWER_SECONDS = 60.0
 """The timeout of a request for the readiness. An answer has taken more than two seconds on such a machine."""
 
@@ -61,7 +59,7 @@ class ServeProcess:
             )
         if wait:
             try:
-                wait_until(self._is_ready, READY_SECONDS)
+                wait_until(self._is_ready)
             except AssertionError as error:
                 raise AssertionError(f"{error}\n{self.not_ready}\n{self.log.read_text()[-4000:]}") from error
 

@@ -11,8 +11,7 @@ from sublet.dns.types import Primary
 from sublet.primaries.publisher import Publisher
 from sublet.primaries.store import count_waiting
 from support.registry import Registry
-
-WAIT_SECONDS = 60.0
+from support.waiting import ENOUGH_SECONDS
 
 
 @dataclass
@@ -86,14 +85,14 @@ def _watched(worker: Worker) -> Worker:
     return worker
 
 
-async def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+async def until(is_so: Callable[[], bool], seconds: float = ENOUGH_SECONDS) -> None:
     """Wait until a condition is true, or fail after `seconds`."""
     async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110 - the condition has no event
             await asyncio.sleep(0.02)
 
 
-async def until_published(db: Database, seconds: float = WAIT_SECONDS) -> None:
+async def until_published(db: Database, seconds: float = ENOUGH_SECONDS) -> None:
     """Wait until no name waits for its publication, or fail after `seconds`."""
     async with asyncio.timeout(seconds):
         while await db.read(count_waiting):  # noqa: ASYNC110 - as above

@@ -3,9 +3,12 @@
 import time
 from collections.abc import Callable
 
+ENOUGH_SECONDS = 180.0
+"""Enough for what a test waits for, also on a busy machine."""
 
-def wait_until(condition: Callable[[], bool], seconds: float = 180.0) -> None:
-    """Wait until a condition is true. Fail only after a time that is long enough for any busy machine.
+
+def wait_until(condition: Callable[[], bool], seconds: float = ENOUGH_SECONDS) -> None:
+    """Wait until a condition is true. Fail after `seconds`.
 
     A pause takes twice as long as the question before it, up to a second, because many questions slow down
     what they ask about.

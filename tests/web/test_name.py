@@ -240,7 +240,7 @@ def test_the_page_of_a_name_takes_few_statements(service: RunningService) -> Non
         return len(texts) <= most + databases.on_postgresql()
 
     for label, most in (("few", 10), ("signed", 11), ("bare", 10), ("trashed", 7)):
-        wait_until(partial(takes, label, most), seconds=60)  # the worker may send some at the same time
+        wait_until(partial(takes, label, most))  # the worker may send some at the same time
 
 
 def test_the_page_of_a_name_is_shown_throughout_its_life(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def code_to(mailbox: Mailbox, email: str) -> str:
 def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
     opened.fill("E-mail address", email)
     if opened.javascript:
-        expect(opened.page.locator("#challenge")).not_to_have_value("", timeout=60_000)
+        expect(opened.page.locator("#challenge")).not_to_have_value("")
     opened.press("Mail me a code")
     opened.fill("Code of six digits", code_to(mailbox, email))
     opened.press("Go on")
@@ -197,7 +197,7 @@ def test_a_change_shows_its_difference_first(
         opened.fill("Nameservers", f"ns1.provider.example, ns2.{fqdn}")
         if opened.javascript:
             opened.page.get_by_label("Nameservers").blur()
-            expect(opened.page.locator("#nameservers-error")).to_contain_text("as glue", timeout=60_000)
+            expect(opened.page.locator("#nameservers-error")).to_contain_text("as glue")
         opened.press("Go on: see the change")
         assert f"ns2.{fqdn}" in opened.page.locator("#refused").inner_text(), "its glue is missing"
         opened.fill("Glue", f"ns2.{fqdn} 9.9.9.9")
@@ -219,9 +219,7 @@ def test_the_registration_of_many_names_continues_without_clicks(
         opened.fill("Names", "\n".join(f"many{number}" for number in range(12)))
         opened.press("Show the prices")
         opened.press("Register 12 names for no credits")
-        expect(opened.page.get_by_role("heading", name="12 of 12 names registered")).to_be_visible(
-            timeout=60_000
-        )
+        expect(opened.page.get_by_role("heading", name="12 of 12 names registered")).to_be_visible()
         for _ in range(2):
             with opened.page.expect_download():
                 opened.page.get_by_role("button", name="Download").click()
@@ -398,6 +396,7 @@ def test_a_token_and_its_secret_are_copied(browser: Browser, service: RunningSer
         opened.fill("Name", "laptop")
         opened.press("Create the token")
         opened.page.get_by_role("button", name="Copy the token").click()
+        opened.page.get_by_role("button", name="Copied the token").wait_for()
         copied = opened.page.evaluate("navigator.clipboard.readText()")
         assert f"Bearer {copied}" in opened.page.get_by_role("region", name="Command").inner_text()
     assert service.call(copied, "GET", "/me").json()["token"]["name"] == "laptop"
@@ -412,7 +411,7 @@ def test_the_api_is_tried_with_the_session(browser: Browser, service: RunningSer
         page.get_by_role("button", name="Send").click()
         page.locator("#answer", has_text='"tickets": []').wait_for()
         page.get_by_label("Operation").select_option("open_ticket")
-        expect(page.get_by_label("Path and query")).to_have_value("/api/v1/support/tickets", timeout=60_000)
+        expect(page.get_by_label("Path and query")).to_have_value("/api/v1/support/tickets")
         page.get_by_label("Body, as JSON").fill(
             '{"subject": "<img src=x onerror=alert(1)>", "message": "Hello"}'
         )
