@@ -99,7 +99,7 @@ def chain(
         host = Record(f"ns1.{child_zone}", family, 3600, address[0])
         apex = zone_apex(child_zone, addresses=(host,))
     with ExitStack() as stack:
-        on = stack.enter_context(service_on(kind, folder))
+        on = stack.enter_context(service_on(kind, folder, publish_wait_ms=60_000))
         child = stack.enter_context(
             primary(child_kind, folder / "child", child_zone, apex=apex, address=address)
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from long.faults.races import register_at_once
+from sublet.primaries import primary_zone
 from support.name_servers import KINDS
 from support.running_service import DS, Registrant
 from support.service_on_primary import BUILT_IN, ServiceOn, service_on
@@ -27,7 +28,7 @@ QUICK = "knot"
     ],
 )
 def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOn]:
-    with service_on(request.param, tmp_path_factory.mktemp(request.param)) as found:
+    with service_on(request.param, tmp_path_factory.mktemp(request.param), publish_wait_ms=60_000) as found:
         yield found
 
 
@@ -181,14 +182,16 @@ def test_foreign_records_are_never_overwritten(on: ServiceOn, ada: Registrant, b
 
 @pytest.mark.slow
 def test_a_name_in_use_does_not_delay_the_rest_of_its_batch(
-    on: ServiceOn, ada: Registrant, blog: Named
+    on: ServiceOn, ada: Registrant, blog: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if on.server is None:
         pytest.skip("the built-in name server has only adopted records, whose names are taken")
     on.primary.nsupdate(["add n5.example.test. 300 TXT hand"])
+    monkeypatch.setattr(primary_zone, "TIMEOUT_SECONDS", 1.0)
     on.primary.freeze()
     names = [f"n{number}.example.test" for number in range(8)]
     _register_at_once(on, ada, names)
+    monkeypatch.undo()
     on.primary.thaw()
     wait_until(lambda: len(on.records()) == 8)
     assert {owner for owner, rdtype, _ in on.records() if rdtype == "NS"} == {*names} - {names[5]}

@@ -12,7 +12,7 @@ from sublet.dns.serial import SerialUnknown, query_serial
 from sublet.dns.types import Primary, Secondary
 from sublet.mail.store import lock_waiting
 from sublet.primaries.primary import PrimaryFault
-from sublet.primaries.serial_watch import FOLLOW_SECONDS, NOTICE_SECONDS, SerialWatch, Standing
+from sublet.primaries.serial_watch import FOLLOW_SECONDS, NOTICE_SECONDS, SerialQueries, SerialWatch, Standing
 from support.free_ports import free_address
 from support.name_servers import NameServerProcess, primary, secondary
 from support.registry import Prepared, Registry, open_registry
@@ -36,6 +36,11 @@ class Followed:
 
     def __post_init__(self) -> None:
         self.watch = SerialWatch(self.registry.db, self._find, lambda: self.seconds)
+        self.wait_for_answers(60)
+
+    def wait_for_answers(self, seconds: float) -> None:
+        """Set how long the watch waits for each answer."""
+        self.watch._queries = SerialQueries(seconds)
 
     def _find(self, name: str) -> Primary:
         if self.settings_fault is not None:
@@ -121,6 +126,7 @@ def test_a_frozen_secondary_is_away_and_its_lag_counts_afterwards(followed: Foll
     followed.look()
     followed.hold_transfers(True)
     followed.second.freeze()
+    followed.wait_for_answers(2)
     followed.change("a")
     followed.seconds += 1
     first, second = followed.look()
@@ -131,6 +137,7 @@ def test_a_frozen_secondary_is_away_and_its_lag_counts_afterwards(followed: Foll
     followed.change("b")
     followed.look()
     followed.second.thaw()
+    followed.wait_for_answers(60)
     wait_until(lambda: followed.look()[1].standing != "away")
     _, second = followed.look()
     assert (second.standing, second.lag_seconds) == ("behind", 60.0)
@@ -174,9 +181,9 @@ def test_a_secondary_is_ahead_of_a_rebuilt_primary(followed: Followed) -> None:
 def _check_causes(followed: Followed) -> None:
     """Check the causes of an unknown serial."""
 
-    def cause(address: tuple[str, int], zone: str) -> str:
+    def cause(address: tuple[str, int], zone: str, seconds: float = 60) -> str:
         with pytest.raises(SerialUnknown) as caught:
-            asyncio.run(query_serial(address, zone, timeout_seconds=1))
+            asyncio.run(query_serial(address, zone, timeout_seconds=seconds))
         return caught.value.cause
 
     address = followed.first.address, followed.first.port
@@ -185,5 +192,5 @@ def _check_causes(followed: Followed) -> None:
     assert cause(address, "other.test") == "zone"
     assert cause(address, f"below.{ZONE}") == "not_understood"  # NXDOMAIN: the name is not a zone
     followed.first.freeze()
-    assert cause(address, ZONE) == "no_answer"
+    assert cause(address, ZONE, 1) == "no_answer"
     followed.first.thaw()

@@ -63,6 +63,8 @@ def opened(folder: Path) -> Iterator[Site]:
     address = free_address("127.0.0.2")
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         check_often(patch)
+        for limit in ("TIMEOUT_SECONDS", "FOLLOW_SECONDS"):
+            patch.setattr(zone_probe, limit, 60.0)
         patch.setattr(serial_watch, "POLL_SECONDS", 0.1)
         patch.setattr(zone_metrics, "POLL_SECONDS", 0.1)
         on = stack.enter_context(
@@ -141,8 +143,9 @@ def test_the_text_output_reports_the_same_problems(kept_site: Site) -> None:
 
 
 def test_a_frozen_primary(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (primary_zone, drift_repair, zone_probe):
+    for module in (primary_zone, drift_repair):
         monkeypatch.setattr(module, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(zone_probe, "TIMEOUT_SECONDS", 3.0)
     site.on.primary.freeze()
     service = site.on.service
     service.register(service.issue_token("ada@example.org"), f"late.{ZONE}", nameservers=NAMESERVERS)

@@ -45,7 +45,7 @@ def api(roles: Apart) -> RoleProcess:
     if roles.started and roles.started[-1].process.poll() is None:
         return roles.started[-1]
     roles.service.client.close()
-    roles.service.client = http_clients.Client(timeout=60)
+    roles.service.client = http_clients.Client()
     return roles.start("api", "--workers", str(WORKERS))
 
 
@@ -88,7 +88,7 @@ def test_a_killed_process_is_restarted_and_its_counts_stay(roles: Apart, api: Ro
     for victim in before:
         os.kill(victim, signal.SIGKILL)
     roles.service.client.close()
-    roles.service.client = http_clients.Client(timeout=60)
+    roles.service.client = http_clients.Client()
     wait_until(lambda: has_new_children(api, before))
     assert roles.service.call(ada, "GET", "/me").status_code == 200
     assert metrics_of(roles, "sublet_http_requests_total") == counted + 11

@@ -32,7 +32,7 @@ def test_damage_is_found_in_the_background_and_the_operator_is_asked_to_restore_
         def is_named() -> bool:
             assert not serving.ended(), serving.log.read_text()
             try:
-                answer = http_clients.get(service.origin + "/readyz", timeout=60)
+                answer = http_clients.get(service.origin + "/readyz")
             except httpx.TransportError:
                 return False
             reasons.append(answer.json().get("reason", ""))
@@ -58,7 +58,7 @@ def test_the_service_ends_after_its_file_was_deleted(tmp_path: Path) -> None:
         path.unlink()
         refused = service.call(who, "POST", "/subdomains", {"fqdn": f"after.{ZONE}"})
         assert refused.status_code == 503, refused.text
-        ready = http_clients.get(service.origin + "/readyz", timeout=60)
+        ready = http_clients.get(service.origin + "/readyz")
         assert (ready.status_code, "sublet restore" in ready.json()["reason"]) == (503, True)
         assert serving.wait() == FILES_CHANGED
 

@@ -120,7 +120,7 @@ def apart(server_url: str, folder: Path, *, name_servers: int = 1) -> Iterator[A
             MovableClock(),
             f"http://{settings.http_listen}/api/v1",
             dns[0],
-            http_clients.Client(timeout=60),
+            http_clients.Client(),
         )
         service.add_domain()
         opened = Apart(service, folder, dns)

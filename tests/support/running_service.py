@@ -107,7 +107,7 @@ class RunningService:
     clock: MovableClock
     base_url: str = ""
     dns: tuple[str, int] = ("", 0)
-    client: httpx.Client = field(default_factory=lambda: http_clients.Client(timeout=60))
+    client: httpx.Client = field(default_factory=http_clients.Client)
     loop: asyncio.AbstractEventLoop | None = None
     environment: dict[str, str] = field(default_factory=dict)
     """The environment of the operator's commands, without the database's address."""

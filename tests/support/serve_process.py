@@ -18,8 +18,6 @@ from support.running_service import PUBLISH_WAIT_MS, MovableClock, RunningServic
 from support.waiting import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "long" / "faults" / "killed_serve.py"
-ANSWER_SECONDS = 60.0
-"""The timeout of a request for the readiness. An answer has taken more than two seconds on such a machine."""
 
 
 @dataclass(slots=True)
@@ -68,7 +66,7 @@ class ServeProcess:
         assert self.process.poll() is None, f"it ended with {self.process.returncode}"
         url = self.service.origin + "/readyz"
         try:
-            answer = http_clients.get(url, timeout=ANSWER_SECONDS)
+            answer = http_clients.get(url)
         except httpx.TransportError as error:
             self.not_ready = repr(error)
             return False
@@ -97,7 +95,7 @@ class ServeProcess:
 
     def _forget_connections(self) -> None:
         self.service.client.close()
-        self.service.client = http_clients.Client(timeout=60)
+        self.service.client = http_clients.Client()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sublet.config import PrimarySettings
 from sublet.dns.types import Record, Secondary
 from sublet.platform_domains.platform_domain import find_platform_domain
 from sublet.platform_domains.zone_store import ZoneState, find_zone_state
-from sublet.primaries import drift_repair, publisher_transactions
+from sublet.primaries import drift_repair, primary_zone, publisher_transactions
 from sublet.primaries.update import fence_name
 from support.crash_checks import standing
 from support.name_servers import NameServerProcess, primary
@@ -130,6 +130,7 @@ def service_on(
         primary(kind, folder / kind, ZONE, secondaries=secondaries, records=records) as server,
     ):
         patch.setattr(publisher_transactions, "ZONE_BACK_OFF_MAX_SECONDS", 1.0)
+        patch.setattr(primary_zone, "TIMEOUT_SECONDS", 60.0)  # a busy machine may need more than five
         first = frozenset(server.records())
         section = before(primary_settings(folder, server))
         with running_service(url, primaries=(section,), **chosen) as service:

@@ -89,7 +89,7 @@ class Load:
     def _run(self, number: int) -> None:
         draws = random.Random(time.monotonic_ns())  # noqa: S311 - chooses the next request, not a secret
         own = self._own.setdefault(number, [])
-        with http_clients.Client(timeout=60) as client:
+        with http_clients.Client() as client:
             while not self._stopped.is_set() and not self.faults:
                 fqdn = draws.choice(own) if own and draws.random() < 0.5 else None
                 if fqdn is None:
