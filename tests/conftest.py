@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 import structlog
 
+from sublet.db import sqlite
 from support import databases
 from support.kept_registry import KeptRegistry
 from support.postgresql import fresh_database
@@ -72,6 +73,10 @@ def pytest_collection_finish() -> None:
 
 os.environ["SUBLET_DATABASE_MAY_LOSE_WRITES"] = "yes"
 """The PostgreSQL of the tests runs without `fsync`, which the service would refuse."""
+
+
+sqlite.BUSY_TIMEOUT_SECONDS = 60
+"""On a busy machine, what holds the lock may stand still for more than five seconds."""
 
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"

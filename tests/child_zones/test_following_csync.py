@@ -37,7 +37,7 @@ SHARE = share({"would_break"}, whole=set(ATTACKS))
 
 
 def test_nameservers_follow_the_child(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if runs_outside(request, [FIRST, SECOND, DEAD], 300):
+    if runs_outside(request, [FIRST, SECOND, DEAD]):
         return
     with ExitStack() as stack:
         on = stack.enter_context(service_on("knot", tmp_path, health_checks=True))

@@ -39,7 +39,7 @@ def test_children_get_the_ds_records_that_they_may_request(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     world, children = asking_world()
-    if runs_outside(request, [ADDRESS, *world.addresses], 300):
+    if runs_outside(request, [ADDRESS, *world.addresses]):
         return
     health_resolver = f"{RESOLVER[0]}:{RESOLVER[1]}"
     with ExitStack() as stack:

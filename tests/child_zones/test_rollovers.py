@@ -138,7 +138,7 @@ def _followed(of: type[Child], folder: Path) -> Iterator[tuple[ServiceOn, Child,
 def test_a_child_goes_insecure_without_a_gap(
     of: type[BindChild | PowerDnsChild], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    if runs_outside(request, [ADDRESS], 300):
+    if runs_outside(request, [ADDRESS]):
         return
     with _followed(of, tmp_path) as (_, child, followed):
         assert isinstance(child, BindChild | PowerDnsChild)
@@ -152,7 +152,7 @@ def test_a_child_goes_insecure_without_a_gap(
 def test_a_rollover_leaves_the_name_secure_all_the_time(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    if runs_outside(request, [ADDRESS], 300):
+    if runs_outside(request, [ADDRESS]):
         return
     of, roll = ROLLOVERS[kind]
     with _followed(of, tmp_path) as (_, child, followed):
@@ -165,7 +165,7 @@ def test_a_rollover_leaves_the_name_secure_all_the_time(
 def test_the_parent_has_the_ds_records_seconds_after_a_notify_message(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    if runs_outside(request, [ADDRESS], 300):
+    if runs_outside(request, [ADDRESS]):
         return
     took = []
     with _followed(KnotChild, tmp_path) as (on, child, followed):

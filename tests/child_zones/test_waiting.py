@@ -32,7 +32,7 @@ LONG = {"rrsig-lifetime": "60d", "rrsig-refresh": "20d"}
 @pytest.mark.uncovered
 def test_first_ds_records_are_accepted_after_a_wait(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Another request begins the wait again, and a restart of the service doesn't."""
-    if runs_outside(request, [FIRST, SECOND], 300):
+    if runs_outside(request, [FIRST, SECOND]):
         return
     url, records = registry_address(tmp_path), ("@ NS ns2", f"ns2 A {SECOND}")
     child = KnotChild(tmp_path / "child", CHILD, FIRST, (FIRST, 53), LONG, records, (SECOND,))

@@ -30,7 +30,7 @@ def test_an_outage_of_the_registry_is_no_fault_of_a_name(
     Without `health_root_hints`, the resolver names the root servers.
     """
     place = outage_world()
-    if runs_outside(request, place.world.addresses, 300):
+    if runs_outside(request, place.world.addresses):
         return
     url = f"sqlite:///{tmp_path}/registry.db"
     upgrade(url)
@@ -65,7 +65,7 @@ def test_an_outage_of_the_registry_is_no_fault_of_a_name(
 @pytest.mark.whole
 def test_the_truth_is_known_again_within_an_hour(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Also about the only name that is broken: no other check ends the stored impairment in time."""
-    if runs_outside(request, outage_world().world.addresses, 300):
+    if runs_outside(request, outage_world().world.addresses):
         return
     (told,) = live_through(tmp_path, ("udp",), 6)
     assert told.startswith("udp: ")

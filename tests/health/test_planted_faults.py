@@ -29,7 +29,7 @@ async def _claimed(_addresses: Sequence[str]) -> AsyncIterator[None]:
 
 def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     world, cases, root_key = planted_world()
-    if runs_outside(request, world.addresses, 300):
+    if runs_outside(request, world.addresses):
         return
     # The others are about the registry, its resolver, and names with records.
     others = {IMPAIRED, DANGLING, "resolver_fails"}

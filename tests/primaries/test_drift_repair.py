@@ -82,7 +82,7 @@ def wait_for_check(on: ServiceOn, condition: Callable[[], bool]) -> None:
             on.service.clock.advance(seconds=CLOCK_MARGIN.total_seconds())
         return condition()
 
-    wait_until(is_so)
+    wait_until(is_so, 600)  # the process of a check has a low priority
 
 
 def test_hand_edits_are_repaired_and_foreign_names_stay(on: ServiceOn) -> None:

@@ -158,7 +158,7 @@ def test_each_fault_of_a_zone_is_found_and_no_other(
 ) -> None:
     root_key = ZoneKey.new()
     world = _world(root_key)
-    if runs_outside(request, world.addresses, 300):
+    if runs_outside(request, world.addresses):
         return
     monkeypatch.setattr(answer_check, "CONFIRM_SECONDS", 0)
     monkeypatch.setattr(query_limits, "QUERIES_PER_SECOND", 1000)  # all zones have the same parent
