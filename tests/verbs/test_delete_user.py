@@ -32,7 +32,7 @@ from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
 from sublet.organizations.organization import create_organization
 from sublet.registry import declared_texts
-from sublet.registry.delete_user import DeletedUser, delete_user
+from sublet.registry.delete_user import DeletedUser, delete_user, trash_some_names
 from sublet.registry.erasure_store import count_remaining, find_mentions
 from sublet.schema import Instant, metadata
 from sublet.sign_in.codes import request_code
@@ -124,6 +124,20 @@ def test_nothing_can_be_done_with_or_for_a_deleted_user(known: Registry) -> None
     known.refused(NotFound, staff_open, OPERATOR, SHOP, "About it", "Text", "Staff")
     # The user was deleted after the request was authenticated.
     known.refused(TokenRevoked, open_ticket, known.actor("zerlina"), TicketRequest(subject="x", message="y"))
+
+
+def test_many_names_go_to_the_trash_in_parts_before_the_deletion(
+    known: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.registry.delete_user.NAMES_AT_ONCE", 1)
+    known.refused(Conflict, trash_some_names, OPERATOR, EMAIL, trash_names=True)
+    known.refused(Conflict, trash_some_names, OPERATOR, EMAIL, confirmed=True)
+    sure = {"trash_names": True, "confirmed": True}
+    first, second = (known.write(trash_some_names, OPERATOR, EMAIL, **sure) for _ in range(2))
+    assert (first.names, first.more, second.more) == (("paid.example.test",), True, False)
+    assert known.doctor() == []
+    assert remove(known).trashed == (SHOP,)
+    assert known.doctor() == []
 
 
 def test_the_sweep_continues_without_mail_and_the_address_can_be_used_again(known: Registry) -> None:

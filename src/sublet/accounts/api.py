@@ -48,7 +48,7 @@ from sublet.operations.shapes import (
     Success,
     one_of,
 )
-from sublet.registry.delete_user import delete_own_user
+from sublet.registry.delete_user import delete_own_user, trash_some_own_names
 from sublet.registry.export_store import ROWS_AT_ONCE, SECTIONS, Section, SortKey, next_part
 from sublet.restrictions import SCOPES
 from sublet.sign_in.change_account import AccountChange, change_account, confirm_email, count_attempt
@@ -415,7 +415,10 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer[DeletedMeAnswer]:
     what would be lost.
     """
     _require_all_rights(call)
-    done = await write_once(call, delete_own_user, call.actor(), call.body.confirm)
+    actor, confirm = call.actor(), call.body.confirm
+    while (await call.context.db.write(trash_some_own_names, actor, confirm)).more:
+        pass
+    done = await write_once(call, delete_own_user, actor, confirm)
     deleted = DeletedUserShape(id=done.outcome.id)
     return done.answer(DeletedMeAnswer(deleted=deleted))
 

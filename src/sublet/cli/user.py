@@ -21,6 +21,7 @@ from sublet.counted import counted
 from sublet.credits.store import find_balance
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.structs import replace
 
 if TYPE_CHECKING:
     from sublet.registry.delete_user import DeletedUser
@@ -271,10 +272,12 @@ def delete(
     ] = False,
 ) -> Answer:
     """Delete a user, and erase address, name and texts permanently. Prints what remains, and why."""
-    from sublet.registry.delete_user import delete_user  # noqa: PLC0415
+    from sublet.registry.delete_user import delete_user, trash_some_names  # noqa: PLC0415
     from sublet.registry.erasure_store import count_remaining, find_mentions  # noqa: PLC0415
 
+    parts = session.write_parts(trash_some_names, user, trash_names=trash_names, confirmed=yes)
     deleted = session.write(delete_user, user, trash_names=trash_names, confirmed=yes)
+    deleted = replace(deleted, trashed=(*(name for each in parts for name in each.names), *deleted.trashed))
 
     def query(tx: Tx) -> tuple[dict[str, int], dict[str, int]]:
         addresses = [each for each in deleted.identities if "@" in each]

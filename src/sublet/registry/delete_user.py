@@ -37,6 +37,8 @@ from sublet.tickets.staff import close_without_mail
 from sublet.tickets.store import list_own
 
 NAMES_SHOWN_MAX = 10
+NAMES_AT_ONCE = 500
+"""The maximum number of names in a part of a deletion, so that other changes don't wait for long."""
 _FORFEITED = "Adjustment: forfeited, because the account was deleted"
 _TICKETS_MAX = 1_000_000
 
@@ -53,6 +55,29 @@ class DeletedUser(Struct, frozen=True):
     organization_erased: bool
 
 
+class DeletedNames(Struct, frozen=True):
+    """The names of one part of a deletion. `more` is True if another part must follow."""
+
+    names: tuple[str, ...] = ()
+    more: bool = False
+
+
+def trash_some_names(
+    tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
+) -> DeletedNames:
+    """Move `NAMES_AT_ONCE` live or suspended names of a user to the trash, before `delete_user`.
+
+    Call it until the result has no `more`. It leaves the last `NAMES_AT_ONCE` names to `delete_user`.
+
+    Raises the refusals of `delete_user`.
+    """
+    user, _ = _lock_deletable(tx, actor, identifier, trash_names=trash_names, confirmed=confirmed)
+    found = store.list_held(tx, user.id, unended=True, limit=NAMES_AT_ONCE + 1)
+    if len(found) <= NAMES_AT_ONCE:
+        return DeletedNames()
+    return DeletedNames(_trash_names(tx, actor, found[:NAMES_AT_ONCE]), more=True)
+
+
 def delete_user(
     tx: Tx, actor: Actor, identifier: str, *, trash_names: bool = False, confirmed: bool = False
 ) -> DeletedUser:
@@ -62,6 +87,8 @@ def delete_user(
     Pending transfers of names from and to the user end. Organizations without other members are erased; if
     the user was the last owner of an organization, `find_next_owner` chooses the next owner, who gets a mail.
     The address can be used again.
+
+    Call `trash_some_names` before, because a user may have thousands of names.
 
     Raises, in this order:
         NotFound: no user has this address or id, or the user is deleted.
@@ -74,14 +101,37 @@ def delete_user(
     Not checked: other users' texts about the user (`erasure_store.find_mentions` finds them), backups and
     logs.
     """
+    user, emptied = _lock_deletable(tx, actor, identifier, trash_names=trash_names, confirmed=confirmed)
+    identities, balance = store.list_identities(tx, user.id), lock_balance(tx, user.id)
+    for membership in list_memberships(tx, user.id):
+        _leave(tx, actor, membership)
+    forfeit_credits(tx, actor, user, balance, _FORFEITED)
+    trashed = _trash_names(tx, actor, store.list_held(tx, user.id, unended=True))
+    end_transfers_to(tx, actor, user, [user.email])
+    for token in account_store.list_tokens(tx, user.id):
+        if token.revoked_at is None:
+            revoke(tx, actor, token)
+    close_tickets(tx, actor, user.id)
+    organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
+    return DeletedUser(user.id, trashed, balance, frozenset(identities), organization_erased)
+
+
+def _lock_deletable(
+    tx: Tx, actor: Actor, identifier: str, *, trash_names: bool, confirmed: bool
+) -> tuple[User, list[Organization]]:
+    """Lock a user who can be deleted, and the user's organizations. Return the user, and the organizations
+    without other members.
+
+    Raises the refusals of `delete_user`.
+    """
     lock_with_organizations(tx, find_user(tx, identifier).id)
     user = lock_user(tx, identifier)
     refuse_account(user)
-    identities = store.list_identities(tx, user.id)
-    _refuse_reason(actor, identities)
+    _refuse_reason(actor, store.list_identities(tx, user.id))
     emptied = _list_emptied_organizations(tx, user)
-    held = store.list_held(tx, user.id)
-    live = [each for each in held if each.trashed_at is None]
+    if trash_names and confirmed:
+        return user, emptied
+    live = [each for each in store.list_held(tx, user.id) if each.trashed_at is None]
     if live and not trash_names:
         shown = ", ".join(each.fqdn for each in live[:NAMES_SHOWN_MAX])
         more = f" and {len(live) - NAMES_SHOWN_MAX} more" if len(live) > NAMES_SHOWN_MAX else ""
@@ -89,25 +139,12 @@ def delete_user(
             f"{user.email} holds {counted(len(live), 'live name')}: {shown}{more}. Delete them first, or "
             "give --trash-names."
         )
-    balance = lock_balance(tx, user.id)
     if not confirmed:
         raise Conflict(
             f"This erases {user.email} (id {user.id}) for good: {counted(len(live), 'live name')} would go "
-            f"to the trash, {counted(balance, 'credit')} be forfeited. Give --yes to do it."
+            f"to the trash, {counted(lock_balance(tx, user.id), 'credit')} be forfeited. Give --yes to do it."
         )
-    for membership in list_memberships(tx, user.id):
-        _leave(tx, actor, membership)
-    forfeit_credits(tx, actor, user, balance, _FORFEITED)
-    _trash_names(tx, actor, held)
-    end_transfers_to(tx, actor, user, [user.email])
-    for token in account_store.list_tokens(tx, user.id):
-        if token.revoked_at is None:
-            revoke(tx, actor, token)
-    close_tickets(tx, actor, user.id)
-    organization_erased = _erase(tx, actor, user, identities, emptied, forfeited_credits=balance)
-    return DeletedUser(
-        user.id, tuple(each.fqdn for each in live), balance, frozenset(identities), organization_erased
-    )
+    return user, emptied
 
 
 def forfeit_credits(tx: Tx, actor: Actor, holder: User, balance: int, description: str) -> None:
@@ -178,14 +215,16 @@ def _words(text: str) -> str:
     return f" {' '.join(letters.split())} "
 
 
-def _trash_names(tx: Tx, actor: Actor, held: list[Subdomain]) -> None:
-    """Move live names to the trash, and lift suspensions, because a suspended name
-    would never be released.
+def _trash_names(tx: Tx, actor: Actor, names: list[Subdomain]) -> tuple[str, ...]:
+    """Move live names to the trash, and lift suspensions, because a suspended name would never be released.
+
+    Return those that were live.
     """
-    for each in held:
+    for each in names:
         subdomain = unsuspend(tx, actor, str(each.id)) if each.suspended_at is not None else each
         if subdomain.trashed_at is None:
             move_to_trash(tx, actor, subdomain)
+    return tuple(each.fqdn for each in names if each.trashed_at is None)
 
 
 def _erase(
@@ -220,10 +259,17 @@ def _erase(
     return user.organization_id in erased
 
 
+def trash_some_own_names(tx: Tx, actor: Actor, confirm: str | None) -> DeletedNames:
+    """Do `trash_some_names` for the acting user, before `delete_own_user`, whose refusals it raises."""
+    user = _lock_own(tx, actor, confirm)
+    return trash_some_names(tx, actor, str(user.id), trash_names=True, confirmed=True)
+
+
 def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     """Delete the acting user like `sublet user delete`, and mail a notice to the user's former address.
 
-    `confirm` must be the user's address. Live names go to the trash, and credits are forfeited.
+    `confirm` must be the user's address. Live names go to the trash, and credits are forfeited. Call
+    `trash_some_own_names` before.
 
     Raises, in this order:
         AccountSuspended: the user is suspended.
@@ -232,20 +278,29 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
         Conflict: `confirm` is missing; the message and `details` have the numbers of names and credits.
         ValidationFailed: `confirm` is not the user's address.
     """
+    user = _lock_own(tx, actor, confirm)
+    # The event of the deletion is kept, so it must not have the client's address.
+    delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
+    notice = render("account_deleted")
+    reference = f"{DELETION_NOTICE}{user.id}"
+    enqueue_to(tx, user.email, notice, reference=reference)
+    return Outcome(user.id)
+
+
+def _lock_own(tx: Tx, actor: Actor, confirm: str | None) -> User:
+    """Lock and return the acting user, and raise the refusals of `delete_own_user`."""
     if actor.user_id is not None:
         # All locks at once, in their order. The checks below read after them.
         lock_with_organizations(tx, actor.user_id)
     user = lock_acting_user(tx, actor)
-    held = store.list_held(tx, user.id)
-    suspended = [each for each in held if each.suspended_at is not None]
+    live, suspended = store.count_held(tx, user.id)
     if suspended:
         raise Conflict(
-            f"The operator suspended {counted(len(suspended), 'name')} of yours, so you can't delete the "
+            f"The operator suspended {counted(suspended, 'name')} of yours, so you can't delete the "
             "account now. Open a ticket to ask why."
         )
     _refuse_last_owner(tx, user)
     if confirm is None:
-        live = sum(each.trashed_at is None for each in held)
         balance = find_balance(tx, user.id)
         raise Conflict(
             f"This deletes your account for good, with {counted(live, 'name')} and "
@@ -256,12 +311,7 @@ def delete_own_user(tx: Tx, actor: Actor, confirm: str | None) -> Outcome:
     if normalise_email(confirm) != user.email:
         sentence = "This is not the address of your account. Check the spelling."
         raise validation_failed([FieldError("confirm", "value_invalid", sentence)])
-    # The event of the deletion is kept, so it must not have the client's address.
-    delete_user(tx, replace(actor, address=None), str(user.id), trash_names=True, confirmed=True)
-    notice = render("account_deleted")
-    reference = f"{DELETION_NOTICE}{user.id}"
-    enqueue_to(tx, user.email, notice, reference=reference)
-    return Outcome(user.id)
+    return user
 
 
 def _refuse_last_owner(tx: Tx, user: User) -> None:

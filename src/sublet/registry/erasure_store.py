@@ -53,10 +53,24 @@ it.
 """
 
 
-def list_held(tx: Tx, user_id: int) -> list[Subdomain]:
-    """Return a user's names, live and in the trash."""
-    query = select_subdomains().where((subdomains.c.user_id == user_id) & NOT_PURGED)
-    return read_subdomains(Subdomain, tx.connection.execute(query.order_by(subdomains.c.id)))
+def list_held(tx: Tx, user_id: int, *, unended: bool = False, limit: int | None = None) -> list[Subdomain]:
+    """Return up to `limit` of a user's names, live and in the trash, in order of id. With `unended`, only
+    those that are live or suspended.
+    """
+    columns = subdomains.c
+    query = select_subdomains().where((columns.user_id == user_id) & NOT_PURGED)
+    if unended:
+        query = query.where(columns.trashed_at.is_(None) | columns.suspended_at.is_not(None))
+    return read_subdomains(Subdomain, tx.connection.execute(query.order_by(columns.id).limit(limit)))
+
+
+def count_held(tx: Tx, user_id: int) -> tuple[int, int]:
+    """Return the numbers of a user's live names, and of suspended names, live and in the trash."""
+    live = func.count().filter(subdomains.c.trashed_at.is_(None))
+    suspended = func.count().filter(subdomains.c.suspended_at.is_not(None))
+    query = select(live, suspended).where((subdomains.c.user_id == user_id) & NOT_PURGED)
+    row = tx.connection.execute(query).one()
+    return int(row[0]), int(row[1])
 
 
 def list_identities(tx: Tx, user_id: int) -> set[str]:
