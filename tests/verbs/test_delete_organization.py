@@ -2,6 +2,8 @@
 databases.
 """
 
+import pytest
+
 from sublet.accounts import store as account_store
 from sublet.accounts.authenticate import authenticate
 from sublet.accounts.tokens.tokens import create_token
@@ -15,7 +17,7 @@ from sublet.organizations.organization import (
 )
 from sublet.platform_domains.labels import set_label
 from sublet.platform_domains.platform_domain import grant_platform_domain
-from sublet.registry.delete_organization import delete_organization
+from sublet.registry.delete_organization import delete_organization, purge_some_names
 from sublet.registry.delete_user import delete_own_user
 from sublet.restrictions import SCOPES
 from sublet.sign_up.store import list_open_invitations
@@ -96,6 +98,22 @@ def test_names_and_credits_need_a_confirmation_and_go(registry: Registry) -> Non
     registry.sweep()
     assert registry.subdomain(live).released_at is not None
     assert registry.doctor() == []
+
+
+def test_many_names_are_purged_in_parts_before_the_deletion(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sublet.registry.delete_organization.NAMES_AT_ONCE", 1)
+    organization_id = share(registry)
+    shop, old = own(registry, organization_id, SHOP), own(registry, organization_id, OLD)
+    asked = (registry.actor(), str(organization_id))
+    registry.refused(Conflict, purge_some_names, *asked, None)
+    first, second = (registry.write(purge_some_names, *asked, slug(registry, organization_id)) for _ in "12")
+    assert (first.names, first.more, second.more) == ((SHOP,), True, False)
+    assert registry.subdomain(shop).purged_at == registry.now
+    assert (registry.subdomain(old).purged_at, registry.doctor()) == (None, [])
+    end(registry, organization_id, slug(registry, organization_id))
+    assert (registry.subdomain(old).purged_at, registry.doctor()) == (registry.now, [])
 
 
 def test_refusals(registry: Registry) -> None:

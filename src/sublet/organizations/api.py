@@ -64,7 +64,7 @@ from sublet.organizations.organization import (
     rename_organization,
     set_role,
 )
-from sublet.registry.delete_organization import delete_organization
+from sublet.registry.delete_organization import delete_organization, purge_some_names
 from sublet.sign_in.api import cookie_headers
 from sublet.sign_up import store
 from sublet.sign_up.api import FirstCredential, first_credential
@@ -756,7 +756,10 @@ async def delete_organization_(
     mails all members. Its names leave the DNS and can't be restored, and its credits are lost. Without
     `confirm` the answer (409) has the numbers.
     """
-    path = call.path
-    done = await write_once(call, delete_organization, call.actor(), path["id"], call.body.confirm)
-    deleted = DeletedOrganizationShape(id=int(path["id"]))
+    actor, organization_id, confirm = call.actor(), call.path["id"], call.body.confirm
+    purged = 0
+    while (part := await call.context.db.write(purge_some_names, actor, organization_id, confirm)).more:
+        purged += len(part.names)
+    done = await write_once(call, delete_organization, actor, organization_id, confirm, purged)
+    deleted = DeletedOrganizationShape(id=int(organization_id))
     return done.answer(DeletedOrganizationAnswer(deleted=deleted))

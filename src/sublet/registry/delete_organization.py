@@ -15,7 +15,8 @@ from sublet.errors import Conflict, FieldError, validation_failed
 from sublet.organizations.find import lock_all_as_owner
 from sublet.organizations.notices import notify_members
 from sublet.registry import erasure_store as store
-from sublet.registry.delete_user import close_tickets, forfeit_credits
+from sublet.registry.delete_user import NAMES_AT_ONCE, DeletedNames, close_tickets, forfeit_credits
+from sublet.registry.erasure_store import Held
 from sublet.subdomains.delete import move_to_trash
 from sublet.subdomains.find import reread
 from sublet.subdomains.model import Subdomain
@@ -25,12 +26,29 @@ from sublet.subdomains.store import lock_subdomains
 _FORFEITED = "Adjustment: forfeited, because the organization was deleted"
 
 
-def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> Outcome:
+def purge_some_names(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> DeletedNames:
+    """Purge `NAMES_AT_ONCE` names of an organization, before `delete_organization`.
+
+    Call it until the result has no `more`. It leaves the last `NAMES_AT_ONCE` names to `delete_organization`.
+
+    Raises the refusals of `delete_organization`.
+    """
+    _, account = _lock_deletable(tx, actor, identifier, confirm)
+    found = store.list_held(tx, account.id, limit=NAMES_AT_ONCE + 1)
+    if len(found) <= NAMES_AT_ONCE:
+        return DeletedNames()
+    _purge(tx, actor, found[:NAMES_AT_ONCE])
+    return DeletedNames(tuple(each.fqdn for each in found[:NAMES_AT_ONCE]), more=True)
+
+
+def delete_organization(
+    tx: Tx, actor: Actor, identifier: str, confirm: str | None, purged: int = 0
+) -> Outcome:
     """Delete an organization with its names, credits, tokens and memberships, and mail all members.
 
     Its names are purged at once, because no user could restore them; credits are forfeited, open tickets
     closed. Name and slug are erased from the organization, so that the slug is free again. The audit keeps
-    them.
+    them. `purged` is the number of names that `purge_some_names` purged before.
 
     Raises, in this order:
         AccountSuspended, OrganizationNotFound, Conflict, InsufficientRole: raised by `lock_all_as_owner`.
@@ -39,26 +57,35 @@ def delete_organization(tx: Tx, actor: Actor, identifier: str, confirm: str | No
             credits.
         ValidationFailed: `confirm` is not the organization's slug.
     """
-    own = lock_all_as_owner(tx, actor, identifier)
-    organization = own.organization
-    account = find_account(tx, organization.id)
-    assert account is not None  # noqa: S101 - locked
-    held, balance = store.list_held(tx, account.id), lock_balance(tx, account.id)
-    _refuse_suspended(organization, account, held)
-    _refuse_unconfirmed(tx, organization, held, balance, confirm)
+    own, account = _lock_deletable(tx, actor, identifier, confirm)
+    organization, balance = own.organization, lock_balance(tx, account.id)
+    held = store.list_held(tx, account.id)
     forfeit_credits(tx, actor, account, balance, _FORFEITED)
     _purge(tx, actor, held)
     close_tickets(tx, actor, account.id)
     _end_memberships(tx, actor, own)
     store.erase_organization(tx, organization.id, has_members=False)
     before = {"name": organization.name, "slug": organization.slug}
-    after = {"names": len(held), "forfeited_credits": balance}
+    after = {"names": purged + len(held), "forfeited_credits": balance}
     audit.record(tx, actor, "organization.delete", organization.id, before=before, after=after)
     return Outcome(own.user.id)
 
 
-def _refuse_suspended(organization: Organization, account: User, held: list[Subdomain]) -> None:
-    suspended = sum(each.suspended_at is not None for each in held)
+def _lock_deletable(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> tuple[Membership, User]:
+    """Lock an organization that can be deleted. Return the acting owner's membership, and the account.
+
+    Raises the refusals of `delete_organization`.
+    """
+    own = lock_all_as_owner(tx, actor, identifier)
+    account = find_account(tx, own.organization.id)
+    assert account is not None  # noqa: S101 - locked
+    held = store.count_held(tx, account.id)
+    _refuse_suspended(own.organization, account, held.suspended)
+    _refuse_unconfirmed(tx, own.organization, account, held, confirm)
+    return own, account
+
+
+def _refuse_suspended(organization: Organization, account: User, suspended: int) -> None:
     if account.suspended_at is not None or suspended:
         what = "it" if account.suspended_at is not None else f"{counted(suspended, 'name')} of it"
         raise Conflict(
@@ -68,19 +95,19 @@ def _refuse_suspended(organization: Organization, account: User, held: list[Subd
 
 
 def _refuse_unconfirmed(
-    tx: Tx, organization: Organization, held: list[Subdomain], balance: int, confirm: str | None
+    tx: Tx, organization: Organization, account: User, held: Held, confirm: str | None
 ) -> None:
     if confirm is None:
-        live, members = sum(each.trashed_at is None for each in held), count_members(tx, organization.id)
+        members, balance = count_members(tx, organization.id), lock_balance(tx, account.id)
         raise Conflict(
             f"This deletes {organization.name} for good, with {counted(members, 'member')}, "
-            f"{counted(live, 'name')}, {counted(len(held) - live, 'name')} "
+            f"{counted(held.live, 'name')}, {counted(held.trashed, 'name')} "
             f"in the trash and {counted(balance, 'credit')}. Transfer the names that you want to keep, "
             f"then confirm with its slug, {organization.slug}.",
             details={
                 "members": members,
-                "names": live,
-                "trashed_names": len(held) - live,
+                "names": held.live,
+                "trashed_names": held.trashed,
                 "credits": balance,
             },
         )

@@ -293,20 +293,20 @@ def _lock_own(tx: Tx, actor: Actor, confirm: str | None) -> User:
         # All locks at once, in their order. The checks below read after them.
         lock_with_organizations(tx, actor.user_id)
     user = lock_acting_user(tx, actor)
-    live, suspended = store.count_held(tx, user.id)
-    if suspended:
+    held = store.count_held(tx, user.id)
+    if held.suspended:
         raise Conflict(
-            f"The operator suspended {counted(suspended, 'name')} of yours, so you can't delete the "
+            f"The operator suspended {counted(held.suspended, 'name')} of yours, so you can't delete the "
             "account now. Open a ticket to ask why."
         )
     _refuse_last_owner(tx, user)
     if confirm is None:
         balance = find_balance(tx, user.id)
         raise Conflict(
-            f"This deletes your account for good, with {counted(live, 'name')} and "
+            f"This deletes your account for good, with {counted(held.live, 'name')} and "
             f"{counted(balance, 'credit')}. Transfer the names that you "
             "want to keep alive, then confirm with the address of your account.",
-            details={"names": live, "credits": balance},
+            details={"names": held.live, "credits": balance},
         )
     if normalise_email(confirm) != user.email:
         sentence = "This is not the address of your account. Check the spelling."

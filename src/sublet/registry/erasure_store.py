@@ -5,6 +5,7 @@ the user.
 from collections.abc import Collection
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     JSON,
     Column,
@@ -64,13 +65,21 @@ def list_held(tx: Tx, user_id: int, *, unended: bool = False, limit: int | None 
     return read_subdomains(Subdomain, tx.connection.execute(query.order_by(columns.id).limit(limit)))
 
 
-def count_held(tx: Tx, user_id: int) -> tuple[int, int]:
-    """Return the numbers of a user's live names, and of suspended names, live and in the trash."""
-    live = func.count().filter(subdomains.c.trashed_at.is_(None))
-    suspended = func.count().filter(subdomains.c.suspended_at.is_not(None))
-    query = select(live, suspended).where((subdomains.c.user_id == user_id) & NOT_PURGED)
+class Held(Struct, frozen=True):
+    """The numbers of a user's names. Suspended names are live or in the trash."""
+
+    live: int
+    trashed: int
+    suspended: int
+
+
+def count_held(tx: Tx, user_id: int) -> Held:
+    """Return the numbers of a user's names."""
+    is_live, is_suspended = subdomains.c.trashed_at.is_(None), subdomains.c.suspended_at.is_not(None)
+    numbers = [func.count().filter(each) for each in (is_live, ~is_live, is_suspended)]
+    query = select(*numbers).where((subdomains.c.user_id == user_id) & NOT_PURGED)
     row = tx.connection.execute(query).one()
-    return int(row[0]), int(row[1])
+    return Held(live=row[0], trashed=row[1], suspended=row[2])
 
 
 def list_identities(tx: Tx, user_id: int) -> set[str]:
