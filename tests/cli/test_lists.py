@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sublet.cli.main import app
+from sublet.cli.output import Answer, Table, print_answer
 from support.commands import answer, run
 from support.operator_registry import ANNA, BOB, Registry, small_registry
 
@@ -104,6 +105,15 @@ def test_instants_have_years_of_four_digits(registry: Registry) -> None:
     run(registry.url, "coupon", "add", "OLD", "--percent", "5", "--valid-from", "0001-02-03T04:05:06Z")
     assert answer(registry.url, "coupon", "list")[0]["valid_from"] == "0001-02-03T04:05:06Z"
     assert " 0001-02-03 04:05 UTC " in run(registry.url, "coupon", "list")
+
+
+def test_a_row_in_a_pipe_is_one_line_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = (("日本", "two\nlines", 1), ("a", 1200 * "b", None))
+    print_answer(Answer(None, table=Table(("name", "text", "number"), rows)), json_only=False)
+    heading, rule, first, second = capsys.readouterr().out.splitlines()
+    assert (heading.split(), set(rule)) == (["name", "text", "number"], {"─", " "})
+    assert (first.split(), second.split()) == (["日本", "two", "lines", "1"], ["a", 1200 * "b", "-"])
+    assert first.index("two") + 2 == second.index("b")  # each of the two letters is two columns wide
 
 
 def test_label_matches_takes_the_pattern_as_an_argument(registry: Registry) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sublet.accounts.store import find_emails
 from sublet.accounts.users import UserEdit, add_user, edit_user
 from sublet.platform_domains.platform_domain import edit_platform_domain
 from support.operator_registry import ANNA, Registry, small_registry
@@ -24,6 +25,10 @@ def test_a_user_joins_an_organization_by_name_slug_or_id_or_adds_one(registry: R
     assert (new.user.email, new.user.name) == ("c3@example.net", "Carl")
     assert (new.organization.name, new.organization.slug) == ("Ärzte & Co.", "arzte-co")
     assert registry.do(add_user, "c4@example.net", "C", "Ärzte & Co.").organization == new.organization
+
+
+def test_addresses_are_found_for_more_users_than_fit_into_a_statement(registry: Registry) -> None:
+    assert registry.read(find_emails, range(1, 70_000))[1] == ANNA
 
 
 def test_every_change_is_audited_with_actor_and_reason(registry: Registry) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from sublet.accounts.fields import canonical_part
 from sublet.accounts.model import Member, Organization, Registrant, Token, User
-from sublet.db import Prepared, Query, Tx, insert_into
+from sublet.db import Prepared, Query, Tx, in_batches, insert_into
 from sublet.ids import Position
 from sublet.restrictions import Restrictions
 from sublet.schema import BIG_ID, STREAMED, Instant, metadata, older
@@ -263,8 +263,11 @@ def contains_text(columns: Iterable[ColumnElement[str]], text: str) -> ColumnEle
 
 def find_emails(tx: Tx, user_ids: Iterable[int]) -> dict[int, str]:
     """Return the addresses of these users by id."""
-    query = select(users.c.id, users.c.email).where(users.c.id.in_(set(user_ids)))
-    return {row.id: row.email for row in tx.connection.execute(query)}
+    found: dict[int, str] = {}
+    for some in in_batches(sorted(set(user_ids))):
+        query = select(users.c.id, users.c.email).where(users.c.id.in_(some))
+        found |= {row.id: row.email for row in tx.connection.execute(query)}
+    return found
 
 
 def insert_user(

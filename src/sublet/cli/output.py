@@ -22,6 +22,10 @@ _CONTROLS = re.compile(r"[\x7f-\x9f]")
 """The control characters that JSON allows in texts."""
 
 
+FITTED_ROWS_MAX = 200
+"""The maximum number of lines of a table that is fitted to the terminal, which takes a millisecond a row."""
+
+
 class Table(Struct, frozen=True):
     """A table to print. `format_cell` converts its cells to text."""
 
@@ -140,16 +144,32 @@ def _print_table(table: Table) -> None:
     if not table.rows:
         print(table.empty)
         return
+    rows = [table.columns, *(tuple(map(format_cell, row)) for row in table.rows)]
+    if sys.stdout.isatty() and len(rows) <= FITTED_ROWS_MAX:
+        _print_fitted(rows)
+        return
+    from rich.cells import cell_len  # noqa: PLC0415 - as in `_print_fitted`
+
+    # One line a row, so that `grep` finds whole rows.
+    cells = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["─" * width for width in widths])
+    for row in cells:
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        print("   ".join(padded).rstrip())
+
+
+def _print_fitted(rows: Sequence[Sequence[str]]) -> None:
+    """Print a heading and rows, and wrap their cells so that they fit the terminal."""
     from rich import box  # noqa: PLC0415 - the import takes longer than most commands run, and JSON doesn't need it
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    drawn = RichTable(*table.columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in table.rows:
-        drawn.add_row(*(Text(format_cell(cell)) for cell in row))
-    # Don't wrap lines in a pipe, so that `grep` finds whole rows.
-    Console(width=None if sys.stdout.isatty() else 1000).print(drawn)
+    drawn = RichTable(*rows[0], box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows[1:]:
+        drawn.add_row(*map(Text, row))
+    Console().print(drawn)
 
 
 def print_refusal(code: str, message: str, errors: Sequence[FieldError] = (), *, json_too: bool) -> None:

@@ -22,7 +22,7 @@ from sublet.db.model import (
 )
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine, sqlite_path
-from sublet.db.statements import Pages, Prepared, Query, delete_oldest, insert_into, together
+from sublet.db.statements import Pages, Prepared, Query, delete_oldest, in_batches, insert_into, together
 
 __all__ = (
     "BUSY_TIMEOUT_SECONDS",
@@ -42,6 +42,7 @@ __all__ = (
     "driver_message",
     "ends_transaction",
     "find_replication",
+    "in_batches",
     "insert_into",
     "is_damage",
     "lock_text",

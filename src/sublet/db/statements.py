@@ -36,6 +36,7 @@ from sublet.db.model import Tx
 from sublet.ids import Position
 
 R = TypeVar("R")
+T = TypeVar("T")
 Row = Sequence[Any]
 Rows = Sequence[Row]
 Convert = Callable[[Any], Any]
@@ -242,6 +243,18 @@ def _sqlalchemy_error(error: Exception, text: str) -> exc.DBAPIError:
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next(getattr(exc, name) for name in names if hasattr(exc, name))
     return kind(text, None, error, hide_parameters=True)  # type: ignore[no-any-return]
+
+
+STATEMENT_ITEMS_MAX = 1000
+"""The maximum number of ids or names in one statement."""
+
+
+def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because the databases limit the number of
+    values in a statement.
+    """
+    for start in range(0, len(items), STATEMENT_ITEMS_MAX):
+        yield items[start : start + STATEMENT_ITEMS_MAX]
 
 
 class Pages(Generic[R]):

@@ -15,12 +15,12 @@ from sqlalchemy import (
     update,
 )
 
-from sublet.db import Prepared, Tx
+from sublet.db import Prepared, Tx, in_batches
 from sublet.platform_domains.zone_store import BACK_OFF_MAX, IN_BACK_OFF
 from sublet.schema import STREAMED
 from sublet.subdomains import published_owner_store
 from sublet.subdomains.model import Subdomain
-from sublet.subdomains.store import UNPUBLISHED, in_batches, read_subdomains, select_subdomains, subdomains
+from sublet.subdomains.store import UNPUBLISHED, read_subdomains, select_subdomains, subdomains
 
 # An attempt that is scheduled after the longest back-off was scheduled while the clock was wrong, so it is
 # due now.

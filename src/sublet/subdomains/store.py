@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from sublet.accounts.store import users
-from sublet.db import Prepared, Query, Tx
+from sublet.db import Prepared, Query, Tx, in_batches
 from sublet.dns.records import delegation_records, records_of_sets
 from sublet.dns.serial import served_serial, zone_seconds
 from sublet.dns.types import Delegation, DsRecord, GlueEntry, Record, RecordSet
@@ -49,7 +49,6 @@ from sublet.subdomains.lifecycle import dates_of
 from sublet.subdomains.model import ShownSubdomain, Subdomain, Term
 
 S = TypeVar("S", bound=ShownSubdomain)
-T = TypeVar("T")
 
 subdomains = Table(
     "subdomains",
@@ -726,18 +725,6 @@ def list_look_alikes(
 
 
 # Publication
-
-STATEMENT_ITEMS_MAX = 1000
-"""The maximum number of ids or names in one statement."""
-
-
-def in_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in batches of up to `STATEMENT_ITEMS_MAX`, because a whole zone doesn't fit into one
-    statement.
-    """
-    for start in range(0, len(items), STATEMENT_ITEMS_MAX):
-        yield items[start : start + STATEMENT_ITEMS_MAX]
-
 
 _PUBLISHED_OR_FAILED = Prepared(
     select(subdomains.c.id).where(
