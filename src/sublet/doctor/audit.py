@@ -26,7 +26,6 @@ from sublet.accounts.tokens.issue import digest, find_secrets
 from sublet.audit import audit_events, erasures
 from sublet.audit_members import is_chosen_by_client
 from sublet.credits.store import coupons, ledger_entries, packages
-from sublet.dates import CLOCKS_APART
 from sublet.db import Tx
 from sublet.doctor.model import Violation, yield_violations
 from sublet.platform_domains.store import offers, platform_domains
@@ -100,7 +99,6 @@ def check_audit(tx: Tx) -> Iterator[Violation]:
     """Yield the broken invariants of the audit, of the append-only tables, and of ids."""
     yield from _find_missing_triggers(tx)
     yield from _find_reused_ids(tx)
-    yield from _find_future_events(tx)
     yield from _find_events_with_secrets(tx)
     for each in AUDITED:
         yield from _find_unaudited_rows(tx, each)
@@ -142,12 +140,6 @@ def _find_reused_ids(tx: Tx) -> Iterator[Violation]:
                 "assigned again"
             )
             yield Violation("ids_are_new", "table", each.name, sentence)
-
-
-def _find_future_events(tx: Tx) -> Iterator[Violation]:
-    query = select(audit_events.c.id, audit_events.c.at).where(audit_events.c.at > tx.now + CLOCKS_APART)
-    sentence = "its time is in the future: {at:%Y-%m-%d %H:%M} UTC"
-    yield from yield_violations(tx, "audit_is_past", "audit_event", query, sentence)
 
 
 def _find_events_with_secrets(tx: Tx) -> Iterator[Violation]:

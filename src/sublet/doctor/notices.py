@@ -1,4 +1,6 @@
-"""List the notices about names that may lose a nameserver, zones without a delegation, and quotas."""
+"""List the notices about names that may lose a nameserver, zones without a delegation, quotas, and clocks
+that were ahead.
+"""
 
 from collections.abc import Iterator
 
@@ -6,7 +8,8 @@ from sqlalchemy import exists, func, select
 
 from sublet.accounts.store import users
 from sublet.audit import audit_events
-from sublet.dates import moment
+from sublet.counted import counted
+from sublet.dates import CLOCKS_APART, moment
 from sublet.db import Tx
 from sublet.dns.names import ancestors, owner_key
 from sublet.doctor.model import Notice
@@ -20,8 +23,8 @@ from sublet.subdomains.store import subdomains
 
 
 def list_notices(tx: Tx) -> list[Notice]:
-    """Return a notice for each name that depends on a name in the trash or an unregistered name, and each
-    zone that isn't delegated.
+    """Return a notice for each name that depends on a name in the trash or an unregistered name, each zone
+    that isn't delegated, and audit events with future times.
     """
     platform_domains = {each.domain: each for each in platform_domain_store.list_platform_domains(tx)}
     below = [
@@ -33,6 +36,7 @@ def list_notices(tx: Tx) -> list[Notice]:
         *_find_health_notices(tx),
         *below,
         *(_not_delegated_notice(*each) for each in list_missing_cuts(tx)),
+        *_find_future_events(tx),
     ]
 
 
@@ -82,6 +86,18 @@ def _find_health_notices(tx: Tx) -> Iterator[Notice]:
             "repaired"
         )
         yield Notice("health_impaired", "health", 1, sentence)
+
+
+def _find_future_events(tx: Tx) -> Iterator[Notice]:
+    """Yield a notice if events have future times. This breaks no invariant: a clock was ahead, and nothing
+    can correct the events.
+    """
+    events = audit_events.c
+    query = select(func.count(), func.max(events.id), func.max(events.at))
+    number, newest_id, at = tx.connection.execute(query.where(events.at > tx.now + CLOCKS_APART)).one()
+    if number:
+        sentence = f"it is the newest of {counted(number, 'event')} with future times, up to {moment(at)}"
+        yield Notice("audit_is_past", "audit_event", newest_id, sentence)
 
 
 def _not_delegated_notice(above: PlatformDomain, child: PlatformDomain) -> Notice:
