@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sublet.db import Tx
+from sublet.dns import parent_servers
 from sublet.dns.types import Record
 from sublet.operations import query_limit
 from sublet.platform_domains import zone_store
@@ -204,9 +205,13 @@ def test_only_so_many_ask_at_once(outage: Outage, monkeypatch: pytest.MonkeyPatc
     fqdn = shop.register(user, "name.example.test", nameservers=NS)["subdomain"]["fqdn"]
     mine = shop.register(other, "mine.example.test")["subdomain"]["fqdn"]
     path = f"/subdomains/{fqdn}/delegation"
-    with silent_server() as silent, ThreadPoolExecutor(7) as pool:
-        watch(shop, silent)
-        answers = list(pool.map(lambda _: shop.call(user, "GET", path), range(7)))
+    monkeypatch.setattr(parent_servers, "QUERY_SECONDS", 60.0)
+    with ThreadPoolExecutor(7) as pool:
+        with silent_server() as silent:
+            watch(shop, silent)
+            asking = [pool.submit(shop.call, user, "GET", path) for _ in range(7)]
+            wait_until(lambda: sum(each.done() for each in asking) == 3)
+        answers = [each.result() for each in asking]
     assert sorted(answer.status_code for answer in answers) == [200] * 4 + [429] * 3
     for answer in answers:
         if answer.status_code == 429:

@@ -108,7 +108,7 @@ def accepted(shop: RunningService, key: Key, *lines: str, **options: Any) -> Non
 
 def send(shop: RunningService, message: dns.message.Message, *, tcp: bool = True) -> dns.message.Message:
     ask = dns.query.tcp if tcp else dns.query.udp
-    return ask(message, "127.0.0.1", port=port(shop), timeout=30)
+    return ask(message, "127.0.0.1", port=port(shop), timeout=60)
 
 
 def update_of(key: Key, zone: str = "") -> dns.update.UpdateMessage:
@@ -379,6 +379,7 @@ def test_a_transfer_has_the_records_of_the_name(shop: RunningService, user: Regi
         str(port(shop)),
         "-y",
         f"hmac-sha256:{key.name}:{key.secret}",
+        "+time=60",
         "+nocmd",
         "+nostats",
     ]

@@ -43,7 +43,7 @@ def test_every_connection_finds_the_writable_host(postgresql_server: str, silent
     with fresh_database(postgresql_server) as url:
         given = conninfo_to_dict(url)
         hosts = f"127.0.0.1:{free_port()},127.0.0.1:{silent_port},localhost:{given['port']}"
-        address = f"postgresql://{given['user']}@{hosts}/{given['dbname']}?connect_timeout=2"
+        address = f"postgresql://{given['user']}@{hosts}/{given['dbname']}?connect_timeout=5"
         upgrade(url)
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE things (id int GENERATED ALWAYS AS IDENTITY, name text UNIQUE)")
