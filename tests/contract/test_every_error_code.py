@@ -65,6 +65,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServi
         patch.setattr(sublet.db.sqlite, "BUSY_TIMEOUT_SECONDS", error_triggers.BUSY_TIMEOUT_SECONDS)
         url = registry_address(tmp_path_factory.mktemp("codes"))
         with running_service(url, **error_triggers.SETTINGS) as service:
+            patch.undo()  # for commands, which wait for the service's writes
             error_triggers.furnish(service)
             yield service
             assert service.doctor() == []

@@ -237,7 +237,7 @@ async def _kill_under_load(folder: Path, url: str) -> tuple[set[str], set[str]]:
 
     async def goes_on() -> None:
         before = len(acknowledged)
-        await asyncio.to_thread(wait_until, lambda: len(acknowledged) >= before + 100, 60)
+        await asyncio.to_thread(wait_until, lambda: len(acknowledged) >= before + 100)
 
     loads = [asyncio.create_task(load(worker)) for worker in range(6)]
     try:
