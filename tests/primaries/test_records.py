@@ -14,6 +14,7 @@ from sublet.primaries.check_zone import CLOCK_MARGIN
 from sublet.primaries.primary import IN_USE, NOT_APPLIED
 from sublet.subdomains import store
 from support.name_servers import KINDS
+from support.primary_faults import changed
 from support.repetitions import share
 from support.running_service import Registrant
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
@@ -81,8 +82,8 @@ def test_records_of_every_type_are_published_changed_repaired_and_removed(
 
     gone = [{"name": "www", "type": "CNAME", "values": []}, {"name": "@", "type": "MX", "values": []}]
     new = {"name": "www", "type": "A", "values": ["8.8.4.4"]}
-    changed = service.call(ada, "PATCH", f"{path}/records", {"records": [*gone, new]}).json()
-    assert changed["provisioning"]["status"] == "published", changed
+    edited = service.call(ada, "PATCH", f"{path}/records", {"records": [*gone, new]}).json()
+    assert edited["provisioning"]["status"] == "published", edited
     left = [each for each in SETS if each["type"] != "MX" and each["name"] != "www"]
     assert served(on) == owners(*left, new)
 
@@ -147,6 +148,30 @@ def test_more_records_than_fit_into_a_message_are_changed_and_removed(on: Servic
     wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})
 
 
+@pytest.mark.parametrize("on", share(("powerdns",), whole=("bind", "powerdns")), indirect=True)
+def test_a_later_message_that_is_refused_is_told(
+    on: ServiceOn, ada: Registrant, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server, fqdn = on.primary, f"parts.{ZONE}"
+    owners = [".".join([f"{number:060}"] * 3) for number in range(120)]
+    sets = [{"name": each, "type": "TXT", "values": ["text"]} for each in owners]
+    key, last = server.key.name, f"{owners[-1]}.{fqdn}"
+    change = {
+        "bind": (f"grant {key} wildcard", f"deny {key} name {last} ANY;\n grant {key} wildcard"),
+        "powerdns": ("if name == zone", f"if name == newDN('{last}.') or name == zone"),
+    }[server.kind]
+    on.service.operator("domain", "edit", ZONE, "--record-sets-max", "120")
+    on.service.register(ada, fqdn, records=sets[:60])
+    on.wait_until_active(ada, fqdn)
+    with changed(server, change, all_files=server.kind == "powerdns"):
+        on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets[60:]})
+        wait_until(lambda: on.shown(ada, fqdn)["provision_error"] == NOT_APPLIED)
+        assert "zone_change_refused_in_part" in capfd.readouterr().err
+    on.wait_until_active(ada, fqdn)
+    on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
+    wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})
+
+
 @pytest.mark.parametrize("kind", share(("knot",), whole=KINDS))
 def test_the_event_loop_has_other_turns_while_records_are_published(kind: str, tmp_path: Path) -> None:
     with service_on(kind, tmp_path, records=True, publish_wait_ms=60_000) as on:
@@ -174,8 +199,8 @@ def test_a_cname_takes_the_place_of_other_records(kind: str, tmp_path: Path) -> 
         www = {"name": "www", "type": "A", "values": ["8.8.4.4"]}
         on.service.register(ada, NAME, records=[www])
         entries = [{**www, "values": []}, {**www, "type": "CNAME", "values": ["example.github.io."]}]
-        changed = on.service.call(ada, "PATCH", f"/subdomains/{NAME}/records", {"records": entries}).json()
-        assert changed["provisioning"]["status"] == "published", changed
+        edited = on.service.call(ada, "PATCH", f"/subdomains/{NAME}/records", {"records": entries}).json()
+        assert edited["provisioning"]["status"] == "published", edited
         assert served(on) == {(f"www.{NAME}", "CNAME")}
 
 

@@ -4,7 +4,6 @@ from the same server.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from sublet.dns.read_back import ReadBackFailed, read_back
 from sublet.dns.types import Primary, Record
 from sublet.platform_domains import zone_store
 from sublet.primaries.primary import (
+    NOT_APPLIED,
     PARTIAL,
     Fence,
     PrimaryFault,
@@ -37,6 +37,7 @@ from sublet.primaries.update import (
 )
 from sublet.processes.leases import under_lease
 from sublet.processes.model import Lease
+from sublet.structs import replace
 
 TIMEOUT_SECONDS = 5.0
 """The timeout of a message to a primary, and of reading back a batch."""
@@ -48,6 +49,9 @@ lacks.
 
 _BATCH_CAUSES = frozenset({"in_use", "refused", "failure", "not_understood"})
 """Causes that may lie in the content of a message. All others concern the whole zone."""
+
+_LOST_CAUSES = frozenset({"unreachable", "no_answer"})
+"""Causes after which the same message may succeed."""
 
 _READ_FENCE_AFTER = frozenset({"no_answer", "key", "unsigned", "not_understood"})
 """Causes after which the fence is read, because the message may have been applied, or the answer with the
@@ -158,15 +162,18 @@ class PrimaryZone:
             if fault.cause == "unreachable":
                 await self._delete_update(batch)
             await self._raise_unless_applied(primary, batch, fault)
-        with suppress(PrimaryFault):  # the read-back finds what is missing
+        later_fault = None
+        try:
             for each in others:
                 await send_update(primary, each, timeout_seconds=TIMEOUT_SECONDS)
+        except PrimaryFault as fault:  # the read-back finds what is missing
+            later_fault = fault
         # The next message requires the fence that these messages have set.
         await self._db.write(
             under_lease, batch.lease, settle_fence, batch.platform_domain_id, batch.fence, batch.next_fence
         )
         self._is_fence_certain = True
-        return partial(self._read_back, primary, batch)
+        return partial(self._read_back, primary, batch, later_fault)
 
     async def _prepare(self, batch: Batch) -> tuple[Primary, list[dns.update.UpdateMessage]]:
         """Return the primary, and the messages to send one after the other.
@@ -239,7 +246,10 @@ class PrimaryZone:
             raise PrimaryFault("no_updates", f"{primary.name} answers REFUSED to any update of {batch.zone}")
         raise fault
 
-    async def _read_back(self, primary: Primary, batch: Batch) -> list[Result]:
+    async def _read_back(
+        self, primary: Primary, batch: Batch, later_fault: PrimaryFault | None
+    ) -> list[Result]:
+        """Return the results. `later_fault` is that of a later message than the first."""
         try:
             served = await read_back(
                 (primary.address, primary.port),
@@ -251,7 +261,15 @@ class PrimaryZone:
             after = await read_fence(primary, batch.zone, timeout_seconds=TIMEOUT_SECONDS)
         except ReadBackFailed as error:
             raise PrimaryFault("read_back", str(error)) from error
-        return [judge(item, served, after.serial) for item in batch.items]
+        results = [judge(item, served, after.serial) for item in batch.items]
+        if later_fault is None or later_fault.cause in _LOST_CAUSES:
+            return results
+        log.warning("zone_change_refused_in_part", zone=batch.zone, detail=str(later_fault))
+        # The server has just accepted the key for the first message. Knot's refusal looks like a wrong key.
+        cause = later_fault.cause if later_fault.cause in _BATCH_CAUSES else "refused"
+        return [
+            each if each.error is None else replace(each, error=NOT_APPLIED, cause=cause) for each in results
+        ]
 
 
 def build_messages(batch: Batch) -> list[dns.update.UpdateMessage]:
