@@ -79,8 +79,7 @@ def refuse_unusable_database(url: str) -> None:
         Unavailable: `refuse_unusable` raises it; the database can't be reached; or an SQLite file is damaged
             or lacks a table.
     """
-    if is_missing(url):
-        raise Unavailable(why_unusable(None))
+    refuse_missing(url)
     with reading(url) as connection:
         refuse_unusable(Tx(connection, utc_now()))
         if connection.dialect.name == "sqlite":
@@ -158,6 +157,15 @@ def is_missing(url: str) -> bool:
     """
     path = sqlite_path(url)
     return path is not None and not path.exists()
+
+
+def refuse_missing(url: str) -> None:
+    """Raise `Unavailable` if the SQLite file of a database URL does not exist.
+
+    Without this check SQLite would create an empty database for a misspelt path.
+    """
+    if is_missing(url):
+        raise Unavailable(f"There is no registry at {url}. Run `sublet init` first.")
 
 
 @contextmanager

@@ -11,14 +11,14 @@ from typer import Argument, Option
 from sublet import audit
 from sublet.accounts.store import count_users
 from sublet.cli.output import Answer, as_instant, as_object, key_value_lines
-from sublet.cli.session import Session, command, new_app, refuse_missing
+from sublet.cli.session import Session, command, new_app
 from sublet.counted import counted
 from sublet.db import sqlite_path, utc_now
 from sublet.doctor.checks import check_copy
 from sublet.doctor.model import Violation
 from sublet.errors import REFUSED, Conflict, NotFound
 from sublet.processes.processes import forget_processes
-from sublet.schema_revision import find_revision, is_usable, known_revisions, why_unusable
+from sublet.schema_revision import find_revision, is_usable, known_revisions, refuse_missing, why_unusable
 from sublet.sqlite_file import (
     SIDE_SUFFIXES,
     copy_file,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from sublet.cli.output import Answer, Column, table_of
-from sublet.cli.session import Session, audited_command, command, new_app, refuse_missing
+from sublet.cli.session import Session, audited_command, command, new_app
 from sublet.config import check_database_url
 from sublet.counted import counted
 from sublet.db import Tx, utc_now
 from sublet.errors import REFUSED, Unavailable
-from sublet.schema_revision import open_engine, why_unusable
+from sublet.schema_revision import open_engine, refuse_missing, why_unusable
 from sublet.secret import without_secrets
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sublet.cli.output import Answer, Table
-from sublet.cli.session import Session, command, new_app, refuse_missing
+from sublet.cli.session import Session, command, new_app
 from sublet.config import Settings, SettingsError
 from sublet.counted import counted
 from sublet.doctor.checks import UNREADABLE, check_all, check_running, unreadable_row
@@ -26,7 +26,6 @@ def doctor(session: Session) -> Answer:
 
     Changes nothing. Exits with 1 if an invariant is broken.
     """
-    refuse_missing(session.settings.database_url)
     refuse_unusable_database(session.settings.database_url)
     violations = session.read(lambda tx: [*check_all(tx), *check_running(tx)])
     notices: list[Notice] = []

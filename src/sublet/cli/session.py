@@ -22,7 +22,7 @@ from sublet.cli.output import Answer, end_unwritten, print_answer, print_refusal
 from sublet.config import Settings, SettingsError, load_settings
 from sublet.db import Database, Tx, open_database
 from sublet.errors import FILES_CHANGED, REFUSED, UNAVAILABLE, USAGE, FilesChanged, Refusal, Unavailable
-from sublet.schema_revision import is_missing, refuse_unusable
+from sublet.schema_revision import refuse_missing, refuse_unusable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,15 +105,6 @@ async def _use(settings: Settings, fn: Callable[[Database], Awaitable[R]]) -> R:
         return await fn(database)
     finally:
         await database.close()
-
-
-def refuse_missing(url: str) -> None:
-    """Raise `Unavailable` if the SQLite file of a database URL does not exist.
-
-    Without this check SQLite would create an empty database for a misspelt path.
-    """
-    if is_missing(url):
-        raise Unavailable(f"There is no registry at {url}. Run `sublet init` first.")
 
 
 def operator_name() -> str:
