@@ -100,6 +100,22 @@ def test_check_then_change_then_no_change(service: RunningService, who: Registra
     assert service.call(who, "GET", "/subdomains/site.example.test/records").json()["records"] == [alias]
 
 
+def test_check_mode_warns_of_records_beside_nameservers(
+    service: RunningService, who: Registrant, ansible: Ansible
+) -> None:
+    a = [{"name": "@", "type": "A", "values": ["8.8.4.4"]}]
+    service.register(who, "records.example.test", records=a)
+    service.register(who, "host.example.test", nameservers=["ns1.provider.example"])
+    wanted = """
+    - sublet.registry.subdomain: {fqdn: records.example.test, nameservers: [ns1.provider.example]}
+    - sublet.registry.records: {fqdn: host.example.test, records: [{name: "@", type: A, values: [8.8.4.4]}]}
+    """
+    checked = ansible.play(PLAY + wanted, "--check")
+    assert checked.changes == [True, True], checked.text
+    assert "records.example.test has records." in checked.text
+    assert "host.example.test has nameservers." in checked.text
+
+
 @pytest.mark.whole
 def test_the_ds_of_a_dnskey_is_published(service: RunningService, ansible: Ansible) -> None:
     key = ChildKey.new()

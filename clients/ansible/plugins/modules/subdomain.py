@@ -142,12 +142,23 @@ def change(module, client, held, given):
     if not told["changed"]:
         return {**told, "subdomain": registry.plain(held)}
     if module.check_mode:
+        if wanted["nameservers"] and delegation_changes:
+            warn_of_records(module, client, held.fqdn)
         return told
     if delegation_changes:
         client.subdomains.update_nameservers(held.fqdn, **registry.arguments_of(wanted))
     if renewal_changes:
         set_auto_renew(module, client, held.fqdn)
     return {**told, "subdomain": registry.plain(client.subdomains.wait(held.fqdn))}
+
+
+def warn_of_records(module, client, fqdn):
+    """Warn if a name has records, because the registry then refuses nameservers.
+
+    A task before may remove them.
+    """
+    if client.records.get(fqdn).records:
+        module.warn(f"{fqdn} has records. Its nameservers are refused unless a task before removes them.")
 
 
 def present_renewal(module, client, fqdn):
