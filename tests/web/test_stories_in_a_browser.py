@@ -386,6 +386,12 @@ def test_a_passkey_is_added_signs_in_and_is_removed(browser: Browser, service: R
         opened.page.wait_for_url("**/passkeys")
         opened.press("Remove phone")
         assert "You have no passkeys." in opened.text
+        opened.page.context.clear_cookies()
+        opened.fill("Name", "phone")
+        opened.page.get_by_role("button", name="Add a passkey").click()
+        opened.press("Sign in again")
+        opened.page.get_by_role("button", name="Sign in with a passkey").click()
+        expect(opened.page.locator("#passkey-problem")).to_have_text(re.compile("^This passkey was refused"))
 
 
 def test_a_token_and_its_secret_are_copied(browser: Browser, service: RunningService) -> None:

@@ -7,7 +7,7 @@ async function post(path, members) {
         method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(members),
     }).catch(() => null)
     const found = await answer?.json().catch(() => null)
-    if (!found?.ok) throw new Error(found?.message ?? "The service can't be reached. Try again.")
+    if (!found?.ok) throw new Error(found?.errors?.[0]?.message ?? found?.message ?? "The service can't be reached. Try again.")
     return found
 }
 

@@ -8,7 +8,7 @@ async function send(path, members) {
     }).catch(() => null)
     const found = await answer?.json().catch(() => null)
     if (answer?.ok && found) return found
-    document.getElementById("passkey-again").hidden = found?.error !== "sign_in_required"
+    document.getElementById("passkey-again").hidden = !["sign_in_required", "session_invalid", "token_missing"].includes(found?.error)
     throw new Error(found?.errors?.[0]?.message ?? found?.message ?? "The service can't be reached. Try again.")
 }
 
