@@ -19,9 +19,10 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, is_damage
+from sublet.db import BUSY_TIMEOUT_SECONDS, Tx, advice_about_cause, driver_message, is_damage
 from sublet.errors import Conflict, NotFound, Unavailable
 
 SIDE_SUFFIXES = ("-wal", "-journal", "-shm")
@@ -189,6 +190,9 @@ def copy_file(source: Path, target: Path) -> None:
 def open_read_only(path: Path, now: datetime) -> Iterator[Tx]:
     """Open a complete SQLite file for reading, without a lock, and without changing it or creating files
     beside it.
+
+    Raises:
+        Unavailable: a disk is full or fails. Queries may need temporary files.
     """
     with _open(path, "ro", now, immutable=1) as tx:
         yield tx
@@ -199,6 +203,9 @@ def open_unused(path: Path, now: datetime) -> Iterator[Tx]:
     """Open a transaction that writes a complete SQLite file, which no other process uses.
 
     It commits at the end.
+
+    Raises:
+        Unavailable: the disk is full or fails.
     """
     with _open(path, "rw", now) as tx, tx.connection.begin():
         tx.connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -216,6 +223,13 @@ def _open(path: Path, mode: str, now: datetime, *, immutable: int = 0) -> Iterat
     try:
         with engine.connect() as connection:
             yield Tx(connection, now)
+    except DatabaseError as error:
+        advice = advice_about_cause(error)
+        if not advice:
+            raise
+        raise Unavailable(
+            f"The copy in {path.parent} can't be checked: {driver_message(error)}. {advice}"
+        ) from error
     finally:
         engine.dispose()
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 import sublet.cli.main  # noqa: F401 - declares every table
-from sublet.db import open_database
+from sublet.db import open_database, utc_now
 from sublet.errors import Unavailable
 from sublet.migrations import upgrade
 from sublet.schema import metadata
@@ -22,6 +22,7 @@ from sublet.schema_revision import (
     reading,
     refuse_unusable_database,
 )
+from sublet.sqlite_file import open_unused
 from support.postgresql import fresh_database
 from support.registry import Registry
 
@@ -83,6 +84,13 @@ def test_a_full_disk_is_a_refusal_that_says_what_to_do(tmp_path: Path) -> None:
         connection.execute(text("PRAGMA max_page_count = 1"))
         for number in range(100):
             connection.execute(text(f"CREATE TABLE filler_{number} (id INTEGER)"))
+    # A copy that `sublet backup` or `sublet restore` checks.
+    with (
+        pytest.raises(Unavailable, match=r"disk is full.*Free space"),
+        open_unused(tmp_path / "full.db", utc_now()) as tx,
+    ):
+        tx.connection.execute(text("PRAGMA max_page_count = 1"))
+        tx.connection.execute(text("CREATE TABLE filler (id INTEGER)"))
 
 
 @pytest.mark.sqlite_only

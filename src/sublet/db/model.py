@@ -193,7 +193,8 @@ def advice_about_cause(error: BaseException) -> str:
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return "Run the command as the user of the service, which owns the file and its folder."
     if code == sqlite3.SQLITE_FULL:
-        return "Free space on the disk of the database."
+        # SQLite writes the temporary files of large sorts to /var/tmp.
+        return "Free space on the disk of the database and in /var/tmp."
     if code == sqlite3.SQLITE_IOERR:  # also if the disk is too full for the files beside the database
         return "Look at the disk of the database: is it full?"
     return ""
