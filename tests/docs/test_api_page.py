@@ -58,6 +58,13 @@ def agrees(answer: Any, printed: Any) -> bool:
     return type(answer) is type(printed)
 
 
+def without_plans(answer: Any) -> Any:
+    """Return an answer without the time of the next check, which the worker may have set already."""
+    if "next_check_at" in answer.get("health", {}):
+        answer["health"]["next_check_at"] = None
+    return answer
+
+
 RECORDS = [
     {"name": "@", "type": "A", "values": ["8.8.4.4"]},
     {"name": "www", "type": "CNAME", "values": ["example.github.io."]},
@@ -255,4 +262,4 @@ def check_examples(service: RunningService, server: NameServerProcess) -> None:
         if body.keys() & {"subdomains", "payments", "tickets", "timeline"}:
             assert answer.json().keys() == body.keys(), command
         else:
-            assert agrees(answer.json(), body), (command, answer.text)
+            assert agrees(without_plans(answer.json()), body), (command, answer.text)

@@ -82,7 +82,7 @@ def _check_service(folder: Path, cases: dict[str, Planted]) -> None:
     """A service checks planned delegations, refuses broken ones if the platform domain requires it, and
     checks published ones.
     """
-    settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 10_000}
+    settings = {"health_checks": True, "health_root_hints": ROOT_ADDRESS, "publish_wait_ms": 60_000}
     with running_service(f"sqlite:///{folder}/registry.db", **settings) as service:
         ada = service.add_user()
         service.add_domain(PARENT_DOMAIN)
