@@ -218,6 +218,15 @@ def test_the_key_of_a_deleted_invitation_breaks_no_invariant(service: RunningSer
     assert service.doctor() == []
 
 
+def test_a_repeated_deletion_of_an_organization_gets_the_first_answer(service: RunningService) -> None:
+    ada = new_user(service)
+    coop = create(service, ada)
+    path, body = f"/organizations/{coop['id']}", {"confirm": coop["slug"]}
+    answers = [service.call(ada, "DELETE", path, body, idempotency_key="once") for _ in range(2)]
+    assert [each.json() for each in answers] == [{"ok": True, "deleted": {"id": coop["id"]}}] * 2
+    assert "idempotent-replayed" in answers[1].headers
+
+
 def test_the_last_credits_are_spent_once(service: RunningService) -> None:
     """Two members register at once with the credits for one name."""
     ada, bob = new_user(service), new_user(service)

@@ -28,7 +28,7 @@ from sublet.errors import (
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call
-from sublet.operations.idempotency import write_once
+from sublet.operations.idempotency import write_once, write_parts_before
 from sublet.operations.operation import API, Operations, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
@@ -416,8 +416,7 @@ async def delete_me(call: Call[DeleteMeBody, None]) -> Answer[DeletedMeAnswer]:
     """
     _require_all_rights(call)
     actor, confirm = call.actor(), call.body.confirm
-    while (await call.context.db.write(trash_some_own_names, actor, confirm)).more:
-        pass
+    await write_parts_before(call, trash_some_own_names, actor, confirm)
     done = await write_once(call, delete_own_user, actor, confirm)
     deleted = DeletedUserShape(id=done.outcome.id)
     return done.answer(DeletedMeAnswer(deleted=deleted))

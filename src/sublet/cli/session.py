@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import structlog
 import typer
@@ -20,22 +20,12 @@ from sublet.audit import Actor
 from sublet.cli.options import Reason
 from sublet.cli.output import Answer, end_unwritten, print_answer, print_refusal, print_warning
 from sublet.config import Settings, SettingsError, load_settings
-from sublet.db import Database, Tx, open_database
+from sublet.db import Database, PartT, Tx, open_database, write_parts
 from sublet.errors import FILES_CHANGED, REFUSED, UNAVAILABLE, USAGE, FilesChanged, Refusal, Unavailable
 from sublet.schema_revision import refuse_missing, refuse_unusable
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PART_PAUSE_SECONDS = 0.2
-"""The pause between parts of a change. A process that waits for SQLite's lock asks for it each 0.1 s."""
-
-
-class _Part(Protocol):
-    @property
-    def more(self) -> bool: ...
-
-
-PartT = TypeVar("PartT", bound=_Part)
 
 
 class Session(Struct, frozen=True):
@@ -71,22 +61,8 @@ class Session(Struct, frozen=True):
     def write_parts(
         self, verb: Callable[Concatenate[Tx, Actor, P], PartT], /, *args: P.args, **kwargs: P.kwargs
     ) -> list[PartT]:
-        """Run a verb as the operator until its result has no `more`, each time in a transaction of its own.
-        Return the results.
-
-        If it is interrupted, the parts before are done, and the command can be repeated.
-
-        Raises the same errors as `write`.
-        """
-
-        async def run(database: Database) -> list[PartT]:
-            done = [await database.write(verb, self.actor, *args, **kwargs)]
-            while done[-1].more:
-                await asyncio.sleep(PART_PAUSE_SECONDS)
-                done.append(await database.write(verb, self.actor, *args, **kwargs))
-            return done
-
-        return self.use(run)
+        """Run a verb as the operator with `sublet.db.write_parts`. Raises the same errors as `write`."""
+        return self.use(lambda database: write_parts(database, verb, self.actor, *args, **kwargs))
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
         """Run a function that opens its transactions itself and uses the network between them, and return its

@@ -13,12 +13,14 @@ from sublet.db.model import (
     Database,
     LockedKind,
     Outdated,
+    PartT,
     Tx,
     advice_about_cause,
     driver_message,
     ends_transaction,
     lock_text,
     utc_now,
+    write_parts,
 )
 from sublet.db.replication import Replication, find_replication
 from sublet.db.sqlite import BUSY_TIMEOUT_SECONDS, SqliteDatabase, sqlite_engine, sqlite_path
@@ -31,6 +33,7 @@ __all__ = (
     "LockedKind",
     "Outdated",
     "Pages",
+    "PartT",
     "Prepared",
     "Query",
     "Replication",
@@ -51,6 +54,7 @@ __all__ = (
     "sqlite_path",
     "together",
     "utc_now",
+    "write_parts",
 )
 
 

@@ -25,6 +25,8 @@ R = TypeVar("R")
 Clock = Callable[[], datetime]
 log = structlog.get_logger()
 
+PART_PAUSE_SECONDS = 0.2
+"""The pause between parts of a change. A process that waits for SQLite's lock asks for it each 0.1 s."""
 INSUFFICIENT_PRIVILEGE = "42501"
 """The SQLSTATE of PostgreSQL if the role may not do something."""
 
@@ -50,6 +52,14 @@ class Tx(msgspec.Struct, frozen=True):
         """Run a part of the transaction. An exception rolls back only that part."""
         with self.connection.begin_nested():
             yield
+
+
+class _Part(Protocol):
+    @property
+    def more(self) -> bool: ...
+
+
+PartT = TypeVar("PartT", bound=_Part)
 
 
 class LockedKind(IntEnum):
@@ -206,6 +216,23 @@ def driver_message(error: BaseException) -> str:
     """
     lines = [line.strip() for line in str(getattr(error, "orig", error)).splitlines() if line[:1] != "\t"]
     return "; ".join(lines).rstrip(".")
+
+
+async def write_parts(
+    database: Database, verb: Callable[Concatenate[Tx, P], PartT], /, *args: P.args, **kwargs: P.kwargs
+) -> list[PartT]:
+    """Run a verb until its result has no `more`, each time in a transaction of its own, so that other changes
+    don't wait for long. Return the results.
+
+    If it is interrupted, the parts before are done. Repeating it does the others.
+
+    Raises the same errors as `Database.write`.
+    """
+    done = [await database.write(verb, *args, **kwargs)]
+    while done[-1].more:
+        await asyncio.sleep(PART_PAUSE_SECONDS)
+        done.append(await database.write(verb, *args, **kwargs))
+    return done
 
 
 class CommitWaiters:

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec
 from msgspec import Struct
 
 from sublet.credits.model import Outcome
-from sublet.db import Tx
+from sublet.db import PartT, Tx, write_parts
 from sublet.errors import IdempotencyKeyReused
 from sublet.operations.call import Answer, Call, StructT
 from sublet.operations.idempotency_store import (
@@ -120,3 +120,22 @@ async def write_once(
         raise key_in_use_refusal()
     finally:
         running.discard((user_id, key))
+
+
+async def write_parts_before(
+    call: Call[Any, Any],
+    verb: Callable[Concatenate[Tx, P], PartT],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> list[PartT]:
+    """Run the parts of a long change (`sublet.db.write_parts`) before `write_once` runs the rest.
+
+    If the key was used, run none, because `write_once` then runs no verb.
+
+    Raises the refusals of the verb.
+    """
+    database, key = call.context.db, call.idempotency_key
+    if key is not None and await database.read(find_outcome, call.registrant.user.id, key) is not None:
+        return []
+    return await write_parts(database, verb, *args, **kwargs)

@@ -25,7 +25,7 @@ from sublet.errors import (
 from sublet.ids import Position
 from sublet.operations import tags
 from sublet.operations.call import Answer, Call, OpenCall
-from sublet.operations.idempotency import write_once
+from sublet.operations.idempotency import write_once, write_parts_before
 from sublet.operations.operation import API, AUTH, Operations, Parameter, Refusals, not_sensitive, sensitive
 from sublet.operations.paging import Paging
 from sublet.operations.shapes import (
@@ -757,9 +757,8 @@ async def delete_organization_(
     `confirm` the answer (409) has the numbers.
     """
     actor, organization_id, confirm = call.actor(), call.path["id"], call.body.confirm
-    purged = 0
-    while (part := await call.context.db.write(purge_some_names, actor, organization_id, confirm)).more:
-        purged += len(part.names)
+    parts = await write_parts_before(call, purge_some_names, actor, organization_id, confirm)
+    purged = sum(len(each.names) for each in parts)
     done = await write_once(call, delete_organization, actor, organization_id, confirm, purged)
     deleted = DeletedOrganizationShape(id=int(organization_id))
     return done.answer(DeletedOrganizationAnswer(deleted=deleted))
