@@ -21,7 +21,7 @@ from support.postgresql import fresh_database
 from support.registry import Prepared, Registry, prepare
 from support.repetitions import WHOLE, share
 from support.running_service import (
-    LOG_TO_STDERR,
+    LOG_TO_STDOUT,
     RunningService,
     initialised_postgresql,
     registry_address,
@@ -179,7 +179,7 @@ def _is_left_to_the_whole(item: pytest.Item) -> bool:
 def _logs_as_they_come() -> None:
     """Restore the default logs, because commands that run in this process turn them off."""
     structlog.reset_defaults()
-    structlog.configure(logger_factory=LOG_TO_STDERR)
+    structlog.configure(logger_factory=LOG_TO_STDOUT)
 
 
 @pytest.fixture

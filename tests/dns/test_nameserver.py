@@ -228,7 +228,7 @@ def test_failing_reader_is_servfail(capfd: pytest.CaptureFixture[str]) -> None:
             reply = ask(port, "A.zone.example", "SOA", transport)
             assert reply.code == "SERVFAIL"
             assert ";A.zone.example." in reply.text
-    logged = capfd.readouterr().err
+    logged = capfd.readouterr().out
     assert logged.count("] nameserver_query_failed") == 2
     assert "no database for a.zone.example" in logged
 
@@ -237,7 +237,7 @@ def test_an_unreadable_record_is_servfail(capfd: pytest.CaptureFixture[str]) -> 
     with serving(reader_of([Record("bad.zone.example", "A", 300, "no address")])) as port:
         assert ask(port, "bad.zone.example", "A").code == "SERVFAIL"
         assert ask(port, ZONE, "SOA").code == "NOERROR"
-    assert "nameserver_query_failed" in capfd.readouterr().err
+    assert "nameserver_query_failed" in capfd.readouterr().out
 
 
 def test_an_unavailable_or_slow_database_is_servfail_and_a_line_without_trace(
@@ -254,7 +254,7 @@ def test_an_unavailable_or_slow_database_is_servfail_and_a_line_without_trace(
     with serving(read_zones) as port:
         for name in ("away.zone.example", "slow.zone.example"):
             assert ask(port, name, "SOA").code == "SERVFAIL"
-    away, slow = capfd.readouterr().err.splitlines()
+    away, slow = capfd.readouterr().out.splitlines()
     assert "nameserver_query_failed" in away
     assert "The database is away." in away
     assert "nameserver_query_failed" in slow

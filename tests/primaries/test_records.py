@@ -166,7 +166,7 @@ def test_a_later_message_that_is_refused_is_told(
     with changed(server, change, all_files=server.kind == "powerdns"):
         on.service.call(ada, "PUT", f"/subdomains/{fqdn}/records", {"records": sets[60:]})
         wait_until(lambda: on.shown(ada, fqdn)["provision_error"] == NOT_APPLIED)
-        assert "zone_change_refused_in_part" in capfd.readouterr().err
+        assert "zone_change_refused_in_part" in capfd.readouterr().out
     on.wait_until_active(ada, fqdn)
     on.service.call(ada, "DELETE", f"/subdomains/{fqdn}")
     wait_until(lambda: not {each for each in on.records() if each[0].endswith(fqdn)})

@@ -83,7 +83,7 @@ def _operator() -> Actor:
     return Actor(kind="operator", name=operator_name())
 
 
-LOG_TO_STDERR = structlog.PrintLoggerFactory(sys.__stderr__)
+LOG_TO_STDOUT = structlog.PrintLoggerFactory(sys.__stdout__)
 """The log of services that run in threads of this process. A test that captures output replaces `sys.stdout`
 and `sys.stderr`, and closes them at its end.
 """
@@ -373,7 +373,7 @@ def running_service(database_url: str, **settings: Any) -> Iterator[RunningServi
         # The tests' own PostgreSQL doesn't wait for the disk.
         **{"rate_limits": False, "log_level": "error", "database_may_lose_writes": True, **settings},
     )
-    structlog.configure(logger_factory=LOG_TO_STDERR)
+    structlog.configure(logger_factory=LOG_TO_STDOUT)
     service = RunningService(chosen, MovableClock())
     initialise(service)
     ready = threading.Event()
