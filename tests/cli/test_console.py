@@ -282,7 +282,7 @@ def test_primaries_are_among_the_settings(tmp_path: Path) -> None:
     found = {each["name"]: each["value"] for each in listed}
     assert found["primaries"][0]["address"] == "192.0.2.53"
     table = run(url, "settings", SUBLET_CONFIG=str(file)).stdout
-    assert re.search(r"^ primaries +main +- +- ", table, re.MULTILINE), table
+    assert re.search(r"^primaries +main +- +- ", table, re.MULTILINE), table
 
 
 def start(url: str, *words: str, encoding: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
