@@ -32,13 +32,14 @@ NAME = "n0.example.test"
 
 
 @contextmanager
-def impatient_service(
-    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[ServiceOn, Registrant]]:
+def impatient_service(kind: str, folder: Path) -> Iterator[tuple[ServiceOn, Registrant]]:
     """Run a service with a short timeout of updates, which retries at once."""
-    monkeypatch.setattr("sublet.primaries.primary_zone.TIMEOUT_SECONDS", 0.3)
-    monkeypatch.setattr("sublet.primaries.publisher_transactions.ZONE_BACK_OFF_MAX_SECONDS", 0.1)
-    with service_on(kind, folder, publish_wait_ms=0) as on:
+    with (
+        service_on(kind, folder, publish_wait_ms=0) as on,
+        pytest.MonkeyPatch.context() as patch,  # after that of `service_on`
+    ):
+        patch.setattr("sublet.primaries.primary_zone.TIMEOUT_SECONDS", 0.3)
+        patch.setattr("sublet.primaries.publisher_transactions.ZONE_BACK_OFF_MAX_SECONDS", 0.1)
         ada = on.service.add_user()
         on.service.register(ada, NAME, nameservers=["ns0.provider.example"])
         wait_until(lambda: len(on.records()) == 1)
@@ -85,7 +86,7 @@ def _put(on: ServiceOn, ada: Registrant, nameserver: str) -> None:
 @pytest.mark.parametrize("kind", share(KINDS[:1], whole=KINDS))
 def test_a_late_update_is_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
+        impatient_service(kind, tmp_path) as (on, ada),
         _through_proxy(on, monkeypatch) as proxy,
     ):
         assert _late_update(on, ada, proxy) == dns.rcode.NXRRSET
@@ -109,7 +110,7 @@ def test_without_the_fence_a_late_update_restores_the_old_delegation(
 
     monkeypatch.setattr("sublet.primaries.primary_zone.build_update", unfenced)
     with (
-        impatient_service(kind, tmp_path, monkeypatch) as (on, ada),
+        impatient_service(kind, tmp_path) as (on, ada),
         _through_proxy(on, monkeypatch) as proxy,
         pytest.raises(AssertionError, match=r"ns1\.old\.example"),
     ):
@@ -136,7 +137,7 @@ def _is_shown_active_in_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> b
 
     Return True if the name is shown as active.
     """
-    with impatient_service("bind", folder, monkeypatch) as (on, ada):
+    with impatient_service("bind", folder) as (on, ada):
         server = on.primary
         server.stop()
         configuration = Path(server.configuration)
@@ -162,7 +163,7 @@ def test_updates_that_could_not_be_sent_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a server that is down for days would leave a row for each attempt."""
-    with impatient_service("knot", tmp_path, monkeypatch) as (on, ada):
+    with impatient_service("knot", tmp_path) as (on, ada):
         on.primary.kill()
         _put(on, ada, "ns1.new.example")
         wait_until(lambda: on.state().attempts >= 5)
