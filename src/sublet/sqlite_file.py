@@ -192,7 +192,7 @@ def open_read_only(path: Path, now: datetime) -> Iterator[Tx]:
     beside it.
 
     Raises:
-        Unavailable: a disk is full or fails. Queries may need temporary files.
+        Unavailable: a disk is full or fails, or a file can't be opened. Queries may need temporary files.
     """
     with _open(path, "ro", now, immutable=1) as tx:
         yield tx
@@ -205,7 +205,7 @@ def open_unused(path: Path, now: datetime) -> Iterator[Tx]:
     It commits at the end.
 
     Raises:
-        Unavailable: the disk is full or fails.
+        Unavailable: the disk is full or fails, or the file can't be opened.
     """
     with _open(path, "rw", now) as tx, tx.connection.begin():
         tx.connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -85,7 +85,7 @@ def _operator() -> Actor:
 
 LOG_TO_STDOUT = structlog.PrintLoggerFactory(sys.__stdout__)
 """The log of services that run in threads of this process. A test that captures output replaces `sys.stdout`
-and `sys.stderr`, and closes them at its end.
+and `sys.stderr`, and closes them at its end, so the log doesn't go there.
 """
 
 

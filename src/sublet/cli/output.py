@@ -23,7 +23,7 @@ _CONTROLS = re.compile(r"[\x7f-\x9f]")
 
 
 FITTED_ROWS_MAX = 200
-"""The maximum number of lines of a table that is fitted to the terminal, which takes a millisecond a row."""
+"""Longer tables are not fitted to the terminal, because that takes a millisecond a row."""
 
 
 class Table(Struct, frozen=True):
@@ -148,15 +148,22 @@ def _print_table(table: Table) -> None:
     if sys.stdout.isatty() and len(rows) <= FITTED_ROWS_MAX:
         _print_fitted(rows)
         return
-    from rich.cells import cell_len  # noqa: PLC0415 - as in `_print_fitted`
-
     # One line a row, so that `grep` finds whole rows.
     cells = [[cell.replace("\n", " ") for cell in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["─" * width for width in widths])
     for row in cells:
-        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
         print("   ".join(padded).rstrip())
+
+
+def _width(cell: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if cell.isascii():
+        return len(cell)
+    from rich.text import Text  # noqa: PLC0415 - as in `_print_fitted`
+
+    return Text(cell).cell_len
 
 
 def _print_fitted(rows: Sequence[Sequence[str]]) -> None:

@@ -249,7 +249,7 @@ class PrimaryZone:
     async def _read_back(
         self, primary: Primary, batch: Batch, later_fault: PrimaryFault | None
     ) -> list[Result]:
-        """Return the results. `later_fault` is that of a later message than the first."""
+        """Return the results. `later_fault` is the fault of a message after the first."""
         try:
             served = await read_back(
                 (primary.address, primary.port),
@@ -265,7 +265,8 @@ class PrimaryZone:
         if later_fault is None or later_fault.cause in _LOST_CAUSES:
             return results
         log.warning("zone_change_refused_in_part", zone=batch.zone, detail=str(later_fault))
-        # The server has just accepted the key for the first message. Knot's refusal looks like a wrong key.
+        # The server accepted the key for the first message. Knot doesn't sign a refusal, which looks like a
+        # wrong key.
         cause = later_fault.cause if later_fault.cause in _BATCH_CAUSES else "refused"
         return [
             each if each.error is None else replace(each, error=NOT_APPLIED, cause=cause) for each in results

@@ -29,7 +29,7 @@ _FORFEITED = "Adjustment: forfeited, because the organization was deleted"
 def purge_some_names(tx: Tx, actor: Actor, identifier: str, confirm: str | None) -> DeletedNames:
     """Purge `NAMES_AT_ONCE` names of an organization, before `delete_organization`.
 
-    Call it until the result has no `more`. It leaves the last `NAMES_AT_ONCE` names to `delete_organization`.
+    A part for `sublet.db.write_parts`. It leaves the last `NAMES_AT_ONCE` names to `delete_organization`.
 
     Raises the refusals of `delete_organization`.
     """

@@ -67,7 +67,7 @@ def trash_some_names(
 ) -> DeletedNames:
     """Move `NAMES_AT_ONCE` live or suspended names of a user to the trash, before `delete_user`.
 
-    Call it until the result has no `more`. It leaves the last `NAMES_AT_ONCE` names to `delete_user`.
+    A part for `sublet.db.write_parts`. It leaves the last `NAMES_AT_ONCE` names to `delete_user`.
 
     Raises the refusals of `delete_user`.
     """
