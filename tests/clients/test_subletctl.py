@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import resource
 import signal
 import socket
 import stat
@@ -45,7 +44,6 @@ from support.subletctl import PROGRAM, Run, as_json, subletctl
 
 DS = "2371 13 2 1f987cc6583e92df0890718c42a1d3b1a1f4b4a6b2d8a1dd09a4c1d7f4d3e5a6"
 NS = ("-n", "ns1.provider.example", "-n", "ns2.provider.example")
-HELP_SECONDS_MAX = 0.25
 
 
 @pytest.fixture
@@ -706,21 +704,15 @@ def test_agents_need_a_separate_package(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-def test_help_is_quick_and_imports_no_client() -> None:
+def test_help_is_quick_because_it_imports_no_client() -> None:
+    """Counted in modules, because seconds depend on the machine."""
     code = (
         "import sys; sys.argv[1:] = ['--help']\nfrom sublet_client.cli.main import main\ntry: "
         "main()\nexcept SystemExit: pass\n"
     )
-    code += "print([each for each in ('httpx2', 'yaml', 'msgspec') if each in sys.modules])"
-    seconds = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # Its own seconds: those of the clock depend on what else the machine does.
-        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    assert done.stdout.endswith("[]\n")
-    assert min(seconds) <= HELP_SECONDS_MAX
+    code += "print({'asyncio', 'httpx2', 'msgspec', 'rich', 'ssl', 'yaml'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
 
 
 @pytest.mark.parametrize("shell", share(["bash"], whole=["bash", "zsh", "fish"]))
