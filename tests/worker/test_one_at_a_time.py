@@ -6,6 +6,7 @@ The clock of another worker has no effect until the first is gone.
 import asyncio
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from sublet.processes import leases
 from sublet.processes.leases import SWEEP, check_lease
 from sublet.processes.model import Lease
 from sublet.secret import Secret
+from sublet.service.announced import announced
 from sublet.subdomains.sweep import runner
 from sublet.subdomains.sweep import store as sweep_store
 from sublet.subdomains.sweep.runner import SweepRunner
@@ -52,8 +54,8 @@ async def _beside_a_wrong_clock(registry: Registry, url: str) -> None:
     """
     behind = open_database(url, lambda: registry.now - timedelta(hours=3), may_lose_writes=True)
     try:
-        one = SweepRunner(registry.db, lambda: 0.0, holder="a")
-        other = SweepRunner(behind, lambda: 0.0, holder="b")
+        one = SweepRunner(registry.db, lambda: 0.0, holder="a", clock_ahead=timedelta)
+        other = SweepRunner(behind, lambda: 0.0, holder="b", clock_ahead=timedelta)
         await one.tick()
         for _ in range(3):
             assert await other.tick() is None
@@ -78,6 +80,35 @@ def test_a_second_host_with_another_clock_does_not_stop_the_sweep(
     registry.run(_beside_a_wrong_clock(registry, url))
 
 
+@pytest.mark.parametrize(
+    ("hours", "reason"),
+    [
+        (3, "The clock of the worker's host is 3 hours ahead of the database's clock."),
+        (-72, "The clock of the worker's host is 3 days behind the database's clock."),
+        (0, None),
+    ],
+)
+def test_a_worker_whose_clock_differs_from_the_databases_stops_the_sweep(
+    shared: tuple[Registry, str], hours: int, reason: str | None
+) -> None:
+    registry, url = shared
+
+    async def story() -> None:
+        db = open_database(url, lambda: utc_now() + timedelta(hours=hours), may_lose_writes=True)
+        try:
+            async with announced(db, "worker") as presence:
+                runner = SweepRunner(
+                    db, time.monotonic, holder=presence.id, clock_ahead=lambda: presence.clock_ahead
+                )
+                await runner.tick()
+                state = await db.read(sweep_store.find_sweep_state)
+                assert state.stopped_reason == reason
+        finally:
+            await db.close()
+
+    registry.run(story())
+
+
 def test_a_slow_database_is_no_jump_of_the_clock(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both clocks go on by a day while the runner reads what is due."""
     passed = timedelta()
@@ -95,7 +126,7 @@ def test_a_slow_database_is_no_jump_of_the_clock(registry: Registry, monkeypatch
         return passed.total_seconds()
 
     async def story() -> None:
-        runner = SweepRunner(registry.db, monotonic, holder="a")
+        runner = SweepRunner(registry.db, monotonic, holder="a", clock_ahead=timedelta)
         for _ in range(2):
             await runner.tick()
         assert (await read(sweep_store.find_sweep_state)).stopped_at is None

@@ -64,7 +64,7 @@ async def worker_running(
         holder=presence.id,
         is_alone=presence.is_only_worker,
     )
-    sweep_runner = SweepRunner(db, monotonic, holder=presence.id)
+    sweep_runner = SweepRunner(db, monotonic, holder=presence.id, clock_ahead=lambda: presence.clock_ahead)
     mailer = Mailer(
         db,
         transport,

@@ -70,7 +70,9 @@ def resume_sweep(tx: Tx, actor: Actor) -> SweepState:
 
 
 JUMP_MAX = timedelta(hours=1)
-"""The maximum difference between the times that have passed by the wall clock and by the monotonic clock."""
+"""The maximum difference between the times that have passed by the wall clock and by the monotonic clock, and
+between the clocks of this host and of the database.
+"""
 AWAY_MAX = timedelta(days=7)
 """The maximum time since the last sweep. After a longer time the operator must resume the sweep."""
 FORECAST_AGE = timedelta(days=1)
@@ -97,6 +99,16 @@ def jump_reason(wall: timedelta, monotonic: timedelta) -> str | None:
         return None
     direction = "forward" if jump > timedelta() else "back"
     return f"The clock jumped {direction} by {span_in_words(abs(jump))} while the service ran."
+
+
+def apart_reason(ahead: timedelta) -> str | None:
+    """Return why the sweep must stop, or None: this host's clock is `ahead` of the clock that all workers
+    share, or behind it if `ahead` is negative.
+    """
+    if abs(ahead) <= JUMP_MAX:
+        return None
+    direction = "ahead of" if ahead > timedelta() else "behind"
+    return f"The clock of the worker's host is {span_in_words(abs(ahead))} {direction} the database's clock."
 
 
 def away_reason(seen_at: datetime | None, now: datetime) -> str | None:

@@ -1,4 +1,4 @@
-"""Run the sweep by the wall clock, and compare the wall clock with the monotonic clock.
+"""Run the sweep by the wall clock, and compare the wall clock with the database's and the monotonic clock.
 
 The runner is level-triggered, like the publisher: once a second it queries whether anything is due, and then
 sweeps in bounded batches. Of several workers only the holder of the lease sweeps, and only its clocks are
@@ -20,7 +20,7 @@ from sublet.processes.leases import SWEEP, SWEEP_FOR, try_lease, under_lease
 from sublet.processes.model import Lease, LeaseLost
 from sublet.processes.repeat import repeat
 from sublet.subdomains.sweep import store as sweep_store
-from sublet.subdomains.sweep.brake import jump_reason, stop_sweep
+from sublet.subdomains.sweep.brake import apart_reason, jump_reason, stop_sweep
 from sublet.subdomains.sweep.sweep import BATCH_MAX, Swept, is_sweep_due, sweep
 
 POLL_SECONDS = 1.0
@@ -43,14 +43,19 @@ def monotonic_seconds() -> float:
 class SweepRunner:
     """Runs the sweep as `holder` of the lease.
 
+    `clock_ahead` returns how far this host's clock is ahead of the database's.
+
     The metrics show `done`, the number of names by milestone, and `stopped`. While another worker holds the
     lease, `stopped` is False.
     """
 
-    def __init__(self, db: Database, monotonic: Monotonic, *, holder: str) -> None:
+    def __init__(
+        self, db: Database, monotonic: Monotonic, *, holder: str, clock_ahead: Callable[[], timedelta]
+    ) -> None:
         self._db = db
         self._monotonic = monotonic
         self._holder = holder
+        self._clock_ahead = clock_ahead
         self._anchor: tuple[datetime, float] | None = None
         self._logged_at: float | None = None
         self.done: Counter[str] = Counter()
@@ -100,20 +105,22 @@ class SweepRunner:
         return swept
 
     async def _compare_clocks(self, lease: Lease) -> datetime:
-        """Return the time of the wall clock. Stop the sweep if the two clocks have diverged since the first
-        comparison, or since the last stop.
+        """Return the time of the wall clock. Stop the sweep if the wall clock is wrong.
+
+        The first comparison is with the database's clock. Later ones are with the monotonic clock, since the
+        first one or since the last stop.
         """
         # Nothing is awaited between the two readings, because a slow database would look like a jump.
         now, monotonic = self._db.now(), self._monotonic()
         if self._anchor is None:
+            reason = apart_reason(self._clock_ahead())
+        else:
+            reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
+        if reason is not None:
+            with suppress(Conflict):  # the sweep is stopped already
+                await self._db.write(under_lease, lease, stop_sweep, SYSTEM, reason)
+        if reason is not None or self._anchor is None:
             self._anchor = (now, monotonic)
-            return now
-        reason = jump_reason(now - self._anchor[0], timedelta(seconds=monotonic - self._anchor[1]))
-        if reason is None:
-            return now
-        with suppress(Conflict):  # the sweep is stopped already
-            await self._db.write(under_lease, lease, stop_sweep, SYSTEM, reason)
-        self._anchor = (now, monotonic)
         return now
 
     def _log_stopped(self, reason: str) -> None:
