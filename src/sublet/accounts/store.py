@@ -396,8 +396,10 @@ def stream_tokens(tx: Tx, user_id: int, after: Position | None) -> Iterator[Toke
     if after is not None:
         query = query.where(older(tokens.c.created_at, tokens.c.id, after))
     query = query.order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
-    for row in tx.connection.execute(query.execution_options(**STREAMED)):
-        yield to_token(row)
+    # A page ends before the last row. Without `with`, its cursor stays open on PostgreSQL.
+    with tx.connection.execute(query.execution_options(**STREAMED)) as rows:
+        for row in rows:
+            yield to_token(row)
 
 
 def list_created_by(tx: Tx, token_ids: Iterable[int]) -> list[Token]:
