@@ -12,7 +12,7 @@ from sublet.db import Tx
 from sublet.dns.answer import answer
 from sublet.dns.names import ancestors, is_at_or_below
 from sublet.dns.query import read_query
-from sublet.dns.types import GlueEntry, Record, Secondary
+from sublet.dns.types import GlueEntry, Record, RecordSetInput, Secondary
 from sublet.platform_domains import zone_store
 from sublet.primaries.publisher_transactions import begin_publication
 from sublet.subdomains import published_owner_store, store
@@ -227,15 +227,24 @@ def test_a_zone_that_moves_to_the_built_in_name_server_is_published_with_the_mov
 
 
 def test_a_zone_that_moves_away_is_provisioning_until_its_primary_serves_it(registry: Registry) -> None:
+    registry.write(edit_zone_settings, OPERATOR, ZONE, {"records": "on"})
     held = registry.register(SHOP, nameservers=(HOST,), glue=GLUE)
+    registry.register(BLOG, "ben", nameservers=OUTSIDE)
+    site, www = f"site.{ZONE}", f"www.site.{ZONE}"
+    registry.register(site, "ben", records=(RecordSetInput("www", "A", ("9.9.9.9",)),))
+    gone = registry.register(f"gone.{ZONE}", registration_mode="plus", nameservers=OUTSIDE)
+    registry.write(delete, registry.actor(), gone.fqdn)
     registry.write(edit_zone_settings, OPERATOR, ZONE, {"primary": "main"})
     assert derive_status(registry.subdomain(held.id), registry.now) == "provisioning"
     batch = registry.write(begin_publication, registry.domains[ZONE])
     assert batch is not None
-    (item,) = batch.items
-    assert (item.owners, item.new_owners) == (frozenset({SHOP, HOST}), frozenset()), (
-        "a copy of the zone is ours"
-    )
+    found = {item.fqdn: (item.owners, item.owners_with_records, item.new_owners) for item in batch.items}
+    none = frozenset[str]()
+    assert found == {
+        SHOP: (frozenset({SHOP, HOST}), none, none),
+        BLOG: (frozenset({BLOG}), none, none),
+        site: (frozenset({www}), frozenset({www}), none),
+    }, "a copy of the zone is ours"
     registry.publish()
     assert derive_status(registry.subdomain(held.id), registry.now) == "active"
 

@@ -14,7 +14,6 @@ from sublet.platform_domains.model import PlatformDomain, has_zone_nameserver
 from sublet.platform_domains.nested import refuse_missing_cuts
 from sublet.platform_domains.platform_domain import edit_platform_domain, find_platform_domain
 from sublet.subdomains import published_owner_store, store
-from sublet.subdomains.lifecycle import desired_records, has_records, is_in_dns
 from sublet.subdomains.sweep import store as sweep_store
 
 DAYS = ("renewal_window_days", "grace_days", "trash_days", "cooling_off_days")
@@ -75,15 +74,7 @@ def _change_server(tx: Tx, before: PlatformDomain, edited: PlatformDomain, *, fo
     if before.primary:
         zone_store.delete_records(tx, before.id)
     else:
-        in_dns = [each for each in published_owner_store.stream_published(tx, edited.id) if is_in_dns(each)]
-        for with_records in (False, True):
-            owners = [
-                (each.id, owner)
-                for each in in_dns
-                if has_records(each) == with_records
-                for owner in {record.owner for record in desired_records(each, edited.delegation_ttl_seconds)}
-            ]
-            published_owner_store.insert_published_owners(tx, owners, sent=True, has_records=with_records)
+        published_owner_store.insert_owners_in_dns(tx, edited.id)
     zone_store.delete_zone_state(tx, before.id)
     if edited.primary:
         # The new server may have an old copy of the zone. `rebuilt_at` makes its first check compare the

@@ -2,7 +2,7 @@
 registry.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -13,7 +13,9 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    Text,
     bindparam,
+    cast,
     delete,
     false,
     insert,
@@ -25,8 +27,10 @@ from sqlalchemy import (
 
 from sublet.db import Prepared, Tx
 from sublet.schema import STREAMED, metadata
+from sublet.subdomains.lifecycle import has_records, stored_records
 from sublet.subdomains.model import NameForZoneCheck
 from sublet.subdomains.store import (
+    IS_IN_DNS,
     read_delegation,
     read_records,
     subdomains,
@@ -121,6 +125,31 @@ def insert_published_owners(
     _WRITTEN_AHEAD.run_many(tx, rows)
 
 
+_DELEGATED = select(subdomains.c.id, subdomains.c.fqdn, true(), false()).where(
+    IS_IN_DNS & (subdomains.c.nameserver_count > 0)
+)
+_HAS_OTHER_OWNERS = (subdomains.c.record_count > 0) | (cast(subdomains.c.glue, Text) != "[]")
+
+
+def insert_owners_in_dns(tx: Tx, platform_domain_id: int) -> None:
+    """Store the owner names of all names that should be in the DNS, as if a change with them had been sent.
+
+    Most names have only the records of their delegation, at the name itself. One statement stores these
+    owners, because reading 100,000 names takes seconds.
+    """
+    of_zone = {"of": platform_domain_id}
+    columns = ["subdomain_id", "owner", "sent", "has_records"]
+    tx.connection.execute(insert(published_owners).from_select(columns, _DELEGATED), of_zone)
+    owners: dict[bool, list[tuple[int, str]]] = {False: [], True: []}
+    for each in _stream_where(tx, IS_IN_DNS & _HAS_OTHER_OWNERS, of_zone):
+        at = {record.owner for record in stored_records(each, ttl_seconds=0)}
+        if not has_records(each):
+            at.remove(each.fqdn)
+        owners[has_records(each)] += [(each.id, owner) for owner in at]
+    for with_records, of_kind in owners.items():
+        insert_published_owners(tx, of_kind, sent=True, has_records=with_records)
+
+
 _THIS_OWNER = (published_owners.c.subdomain_id == bindparam("of")) & (
     published_owners.c.owner == bindparam("at")
 )
@@ -205,12 +234,14 @@ def stream_published(tx: Tx, platform_domain_id: int) -> Iterator[NameForZoneChe
     """Yield a platform domain's names that are not released, or that may still have records in its zone on a
     primary.
     """
-    query = (
-        select(*_FOR_ZONE_CHECK)
-        .where(_not_released_or_in_zone(platform_domain_id))
-        .execution_options(**STREAMED)
-    )
-    for row in tx.connection.execute(query):
+    yield from _stream_where(tx, _not_released_or_in_zone(platform_domain_id))
+
+
+def _stream_where(
+    tx: Tx, condition: ColumnElement[bool], parameters: Mapping[str, object] | None = None
+) -> Iterator[NameForZoneCheck]:
+    query = select(*_FOR_ZONE_CHECK).where(condition).execution_options(**STREAMED)
+    for row in tx.connection.execute(query, parameters):
         *own, nameservers, glue, ds_records, records = row
         yield NameForZoneCheck(  # type: ignore[call-arg] # by its slots
             *own, read_delegation(nameservers, glue, ds_records), read_records(records)

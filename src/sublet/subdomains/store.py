@@ -386,7 +386,7 @@ def find_newest_change(tx: Tx, platform_domain_id: int) -> datetime | None:
     return _NEWEST_CHANGE.one_or_none(tx, of=platform_domain_id)[0]  # type: ignore[no-any-return]
 
 
-_IS_IN_DNS = (
+IS_IN_DNS = (
     (subdomains.c.platform_domain_id == bindparam("of"))
     & ((subdomains.c.nameserver_count > 0) | (subdomains.c.record_count > 0))
     & subdomains.c.trashed_at.is_(None)
@@ -401,7 +401,7 @@ _IN_DNS = select(
     subdomains.c.glue,
     subdomains.c.ds_records,
     subdomains.c.records,
-).where(_IS_IN_DNS)
+).where(IS_IN_DNS)
 _IN_DNS_AMONG = Prepared(_IN_DNS.where(subdomains.c.fqdn.in_(bindparam("names", expanding=True))))
 
 
@@ -760,7 +760,7 @@ def republish(tx: Tx, subdomain_ids: Iterable[int]) -> None:
 
 
 _LOCK_IN_DNS = Prepared(
-    select(subdomains.c.id).where(_IS_IN_DNS).order_by(subdomains.c.id).with_for_update(key_share=True)
+    select(subdomains.c.id).where(IS_IN_DNS).order_by(subdomains.c.id).with_for_update(key_share=True)
 )
 
 
@@ -768,7 +768,7 @@ def republish_zone(tx: Tx, platform_domain_id: int) -> None:
     """Do `republish` for all names of a platform domain that should be in the DNS."""
     _LOCK_IN_DNS.lock(tx, of=platform_domain_id)
     tx.connection.execute(
-        update(subdomains).where(_IS_IN_DNS).values(NEXT_GENERATION),
+        update(subdomains).where(IS_IN_DNS).values(NEXT_GENERATION),
         {"of": platform_domain_id, **generation_parameters(tx.now)},
     )
 
