@@ -1,6 +1,9 @@
 """On both databases the migrations create the schema of the code, and append-only tables can't be changed."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -91,6 +94,11 @@ def test_a_full_disk_is_a_refusal_that_says_what_to_do(tmp_path: Path) -> None:
     ):
         tx.connection.execute(text("PRAGMA max_page_count = 1"))
         tx.connection.execute(text("CREATE TABLE filler (id INTEGER)"))
+    limited = ["prlimit", "--fsize=100000", sys.executable, "-m", "sublet.cli.main", "init"]
+    new = {**os.environ, "SUBLET_DATABASE_URL": f"sqlite:///{tmp_path}/new.db"}
+    done = subprocess.run(limited, env=new, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "disk I/O error. Look at the disk" in done.stderr
 
 
 @pytest.mark.sqlite_only

@@ -26,7 +26,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, delete, insert, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from sublet.db import Tx, driver_message, is_damage, sqlite_path, utc_now
+from sublet.db import Tx, advice_about_cause, driver_message, is_damage, sqlite_path, utc_now
 from sublet.errors import Conflict, Unavailable
 from sublet.processes.model import Process
 from sublet.processes.processes import list_running
@@ -236,7 +236,7 @@ def _unavailable_refusal(error: DBAPIError) -> Exception:
         )
     if isinstance(error, DatabaseError):
         return Unavailable(
-            f"The database can't be upgraded: {driver_message(error)}. Check the database, then run "
-            "`sublet migrate` again."
+            f"The database can't be upgraded: {driver_message(error)}. "
+            f"{advice_about_cause(error) or 'Check the database.'} Then run `sublet migrate` again."
         )
     return error
