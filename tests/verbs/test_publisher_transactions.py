@@ -172,14 +172,24 @@ def test_the_back_off_doubles_up_to_a_minute(attempts: int, most: float) -> None
     assert max(waits) - min(waits) > most / 10, "without jitter all come back at once"
 
 
-def test_a_batch_is_bounded_and_the_oldest_changes_come_first(registry: Registry) -> None:
+def test_a_batch_is_bounded_and_has_the_oldest_and_the_newest_changes(registry: Registry) -> None:
+    """A new change doesn't wait until all names of a large zone are published again."""
+    of = registry.domains["example.test"]
     held = []
-    for index in range(3):
+    for index in range(5):
         registry.advance(seconds=1)
         held.append(registry.register(f"n{index}.example.test", nameservers=NS).id)
-    batch = registry.write(begin_publication, registry.domains["example.test"], {"main": 2})
-    assert batch is not None
-    assert [item.subdomain_id for item in batch.items] == held[:2]
+    ends, next_ends = [held[0], held[4]], [held[1], held[3]]
+    for at_most, besides, expected in (
+        (1, [], held[:1]),
+        (2, [], ends),
+        (2, ends, next_ends),
+        (3, [], [*ends, held[1]]),
+        (6, [], held),
+    ):
+        batch = registry.write(begin_publication, of, {"main": at_most}, besides=besides)
+        assert batch is not None
+        assert [item.subdomain_id for item in batch.items] == expected
 
 
 def test_glue_of_removed_hosts_is_removed_from_the_zone(registry: Registry) -> None:

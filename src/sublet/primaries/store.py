@@ -45,13 +45,14 @@ _WAITING_PLATFORM_DOMAINS = Prepared(
 _WAITING = (
     select_subdomains()
     .where((subdomains.c.platform_domain_id == bindparam("of")) & UNPUBLISHED & _DUE)
-    .order_by(subdomains.c.generation_at, subdomains.c.id)
     .limit(bindparam("at_most", type_=Integer))
 )
+_OLDEST = _WAITING.order_by(subdomains.c.generation_at, subdomains.c.id)
+_NEWEST = _WAITING.order_by(subdomains.c.generation_at.desc(), subdomains.c.id.desc())
 _THESE: BindParameter[Sequence[int]] = bindparam("ids", expanding=True)
-_WAITING_ALL = Prepared(_WAITING)
-_WAITING_AMONG = Prepared(_WAITING.where(subdomains.c.id.in_(_THESE)))
-_WAITING_BESIDES = Prepared(_WAITING.where(subdomains.c.id.not_in(_THESE)))
+_WAITING_AMONG = Prepared(_OLDEST.where(subdomains.c.id.in_(_THESE)))
+_OLDEST_BESIDES = Prepared(_OLDEST.where(subdomains.c.id.not_in(_THESE)))
+_NEWEST_BESIDES = Prepared(_NEWEST.where(subdomains.c.id.not_in(_THESE)))
 
 
 def _due_parameters(tx: Tx) -> dict[str, object]:
@@ -75,16 +76,24 @@ def list_waiting(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> list[Subdomain]:
-    """Return names of a platform domain that are due for publication, oldest change first.
+    """Return names of a platform domain that are due for publication: if there are more than `limit`, those
+    with the oldest and those with the newest changes by turns.
+
+    Otherwise a new change would wait for minutes behind the names of a whole zone that is published again.
 
     `among` limits the result to these ids. `besides` excludes ids, and is ignored with `among`.
     """
-    asked = {**_due_parameters(tx), "of": platform_domain_id, "at_most": limit}
+    asked = {**_due_parameters(tx), "of": platform_domain_id}
     if among is not None:
-        return read_subdomains(Subdomain, _WAITING_AMONG.all(tx, **asked, ids=list(among)))
-    if besides:
-        return read_subdomains(Subdomain, _WAITING_BESIDES.all(tx, **asked, ids=list(besides)))
-    return read_subdomains(Subdomain, _WAITING_ALL.all(tx, **asked))
+        return read_subdomains(Subdomain, _WAITING_AMONG.all(tx, **asked, at_most=limit, ids=list(among)))
+    asked["ids"] = list(besides)
+    oldest = read_subdomains(Subdomain, _OLDEST_BESIDES.all(tx, **asked, at_most=limit))
+    if len(oldest) < limit or limit == 1:
+        return oldest
+    newest = read_subdomains(Subdomain, _NEWEST_BESIDES.all(tx, **asked, at_most=(limit + 1) // 2))
+    # By id, because another transaction may have committed between the two queries.
+    by_turns = {each.id: each for pair in zip(oldest, newest, strict=False) for each in pair}
+    return list(by_turns.values())[:limit]
 
 
 def is_any_waiting(tx: Tx, platform_domain_id: int, besides: Collection[int]) -> bool:
