@@ -39,8 +39,9 @@ def test_the_account_is_changed(service: RunningService, browser: ConsoleClient)
     assert browser.submit(page, "/account", name=" ").status == 422
     off = browser.post("/account/reminders", page.form("/account/reminders").fields | {"enabled": ""})
     assert "Reminders are off." in off.text
-    wrong = browser.submit(page, "/account/email", email="nowhere")
-    assert (wrong.status, 'id="email-error"' in wrong.response.text) == (422, True)
+    for address in ("nowhere", ""):
+        wrong = browser.submit(page, "/account/email", email=address)
+        assert (wrong.status, 'id="email-error"' in wrong.response.text) == (422, True), address
     same = browser.submit(browser.get("/account"), "/account/email", email="ADA@example.org")
     assert "is your address already." in same.text
     sent = browser.submit(page, "/account/email", email="ada@new.example.org")

@@ -29,9 +29,9 @@ async def change_reminders(call: PageCall) -> Response:
 
 async def send_email_code(call: PageCall) -> Response:
     """Mail a code to the new address, and show the form for it. The present address gets none."""
-    email = call.form.text("email")
+    email = call.form.get("email", "")
     user = (await call.api("change_account", {"email": email})).user
-    if normalise_email(email or "") == user.email:
+    if normalise_email(email) == user.email:
         return call.redirect("/account", f"{user.email} is your address already.")
     return await show_code(call)
 
