@@ -46,7 +46,10 @@ def test_an_organization_from_its_beginning_to_the_last_owner(service: RunningSe
     assert (stolen.status, "Ben's" in ben.get("/organizations").text) == (403, False)
 
     leaving = f"/organizations/{root.removeprefix('/o/')}/leave"
-    page = ada.submit(ada.get(f"{root}/members"), leaving)
+    page = ada.get(f"{root}/members")
+    found = re.findall(r'<summary class="button danger">(\w+)', page.response.text)
+    assert sorted(found) == ["Leave", "Remove"]
+    page = ada.submit(page, leaving)
     assert (page.status, "Nothing is changed" in page.text) == (409, True), "the only owner"
     page = ada.submit(ada.get(f"{root}/members"), f"{root}/members/{ben_id}/role", role="owner")
     assert "The role is changed." in page.text
