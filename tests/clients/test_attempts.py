@@ -261,6 +261,13 @@ def test_an_answer_of_another_service_is_unexpected(status: int, content: bytes)
     assert "secret-token" not in str(error)
 
 
+def test_a_redirect_is_named_and_not_followed() -> None:
+    target = "https://names.example.org/api/v1/me"
+    error, sent, _ = _run(ACCOUNT.me(), Reply(308, {"location": target}, b""))
+    assert isinstance(error, sublet_client.UnexpectedAnswer)
+    assert (str(error).endswith(f"it redirects to {target}."), len(sent)) == (True, 1)
+
+
 def test_an_answer_without_its_entity_tag_is_unexpected() -> None:
     call: Any = SUBDOMAINS.get_tagged("blog.example.net")
     error, _, _ = _run(call, Reply(200, {}, b"{}"))

@@ -275,6 +275,8 @@ def _failure(config: Config, reply: Reply | Exception) -> Exception | None:
         refusal = msgspec.json.decode(reply.content, type=_Refusal)
     except msgspec.MsgspecError:
         advice = "Try again later" if reply.status in RETRIED else "Check the address"
+        if 300 <= reply.status < 400 and (target := reply.headers.get("location")):
+            advice = f"Check the address: it redirects to {target[:200]}"
         return UnexpectedAnswer(
             f"{config.base_url} answered with the status {reply.status}, and not as this API does. {advice}."
         )
