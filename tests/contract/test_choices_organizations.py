@@ -306,6 +306,17 @@ def test_a_session_of_a_suspended_user_or_a_former_member_does_nothing_for_the_o
     assert refused(refusal) == (404, "organization_not_found")
 
 
+def test_the_suspension_of_a_user_names_the_organizations_that_keep_names(service: RunningService) -> None:
+    ada, fqdn = new_user(service), unused_name()
+    coop, _ = create(service, ada), create(service, ada, "Without names")
+    registered = service.call(service.token_for(ada, coop["id"]), "POST", "/subdomains", {"fqdn": fqdn})
+    assert registered.status_code == 201
+    done = service.operator("user", "suspend", ada.email, "--with-names")
+    assert done["organizations"] == [{"id": coop["id"], "name": "Coop", "role": "owner", "names": 1}]
+    done = service.operator("user", "suspend", f"organization:{coop['id']}", "--with-names")
+    assert (done["names"], done["organizations"]) == ([fqdn], [])
+
+
 TRIES = share(50, whole=200)
 
 

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from sublet.accounts import store
 from sublet.accounts.find import find_member, find_user
-from sublet.accounts.membership_store import list_memberships
+from sublet.accounts.membership_store import find_account, list_memberships
 from sublet.accounts.model import Member, Membership, User
 from sublet.audit import AuditEvent
 from sublet.cli.options import Limit, containing_option
@@ -233,11 +233,30 @@ def suspend(
     names = [name for each in parts for name in each.names]
     member = parts[-1].member
     email, number = member.user.email, len(names)
+    left = session.read(_list_organizations_with_names, member.user.id)
     lines = (
         f"The user {email} is suspended, with {counted(number, 'name')}. The names are leaving the DNS.",
+        *(
+            f"{each['name']} (role {each['role']}) keeps {counted(each['names'], 'name')}. To suspend it "
+            f"too: sublet user suspend organization:{each['id']} --with-names"
+            for each in left
+        ),
         f"To see what was published: sublet user evidence {email}",
     )
-    return Answer({**_describe(member), "names": names}, lines)
+    return Answer({**_describe(member), "names": names, "organizations": left}, lines)
+
+
+def _list_organizations_with_names(tx: Tx, user_id: int) -> list[dict[str, Any]]:
+    """Return the organizations of a user that hold live names and aren't suspended, as --json prints them."""
+    from sublet.registry.erasure_store import count_held  # noqa: PLC0415
+
+    found = []
+    for each in list_memberships(tx, user_id):
+        account = find_account(tx, each.organization.id)
+        if account is not None and account.suspended_at is None:
+            of, live = each.organization, count_held(tx, account.id).live
+            found.append({"id": of.id, "name": of.name, "role": each.role, "names": live})
+    return [each for each in found if each["names"]]
 
 
 @audited_command(user_app, "unsuspend")
