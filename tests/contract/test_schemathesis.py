@@ -18,7 +18,7 @@ from support.running_service import DS, RunningService, registry_address, runnin
 pytestmark = pytest.mark.slow
 
 SEED = 20261121
-EXAMPLES_AN_OPERATION = share(2, whole=50)
+EXAMPLES_AN_OPERATION = share(1, whole=50)
 PHASES = share("examples,fuzzing", whole="examples,coverage,fuzzing,stateful")
 """The coverage of each value of the schemas takes most of the time."""
 REFUSALS_OF_GOOD_DATA = frozenset({402, 403, 404, 409, 412, 422})

@@ -150,6 +150,7 @@ def demo(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
             process.terminate()
 
 
+@pytest.mark.whole
 def test_a_demo_that_fails_leaves_no_service_behind(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         # It waits until no process has stderr.

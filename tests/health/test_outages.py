@@ -19,7 +19,7 @@ from support.network_namespace import runs_outside
 from support.repetitions import share
 from support.running_service import MovableClock
 
-CHOSEN = share(("udp", "elsewhere", "misanchored"), whole=OUTAGES)
+CHOSEN = share(("udp", "misanchored"), whole=OUTAGES)
 
 
 def test_an_outage_of_the_registry_is_no_fault_of_a_name(

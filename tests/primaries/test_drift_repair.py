@@ -153,7 +153,7 @@ def test_a_platform_domain_below_the_zone_is_added_once_it_is_delegated(on_knot:
     assert service.read(list_notices) == []
 
 
-@pytest.mark.parametrize("on", share(("bind",), whole=KINDS), indirect=True)
+@pytest.mark.whole
 def test_a_zone_rebuilt_from_an_old_or_empty_file_is_repaired(on: ServiceOn) -> None:
     service = on.service
     ada, ben = service.add_user(), service.add_user("ben@example.org")

@@ -14,14 +14,13 @@ from sublet.dns.types import Secondary
 from support.free_ports import free_address
 from support.name_server_programs import SECONDARIES
 from support.name_servers import KINDS, NameServerProcess, secondary
-from support.repetitions import share
 from support.running_service import Registrant
 from support.service_on_primary import ZONE, ServiceOn, check_often, service_on
 from support.waiting import wait_until
 
 NAMESERVERS = ["ns1.provider.example", "ns2.provider.example"]
 DISK_MIB = 64
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
 
 @dataclass
@@ -82,7 +81,7 @@ def _has_one_serial(servers: Sequence[NameServerProcess]) -> bool:
         return False
 
 
-@pytest.fixture(params=share(("powerdns",), whole=KINDS))
+@pytest.fixture(params=KINDS)
 def zone(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Zone]:
     addresses = {kind: free_address(f"127.0.0.{2 + number}") for number, kind in enumerate(("nsd", "knot"))}
     named = [Secondary(f"{kind}.example.net", *address) for kind, address in addresses.items()]
@@ -125,7 +124,6 @@ def test_no_change_is_lost_by_restarts_and_a_full_disk(zone: Zone) -> None:
     zone.check_records()
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("lost", [1, 12])
 def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     zone: Zone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
@@ -149,7 +147,7 @@ def test_a_primary_that_was_rolled_back_is_repaired_with_its_secondaries(
     zone.check_records()
 
 
-@pytest.mark.parametrize("kind", share(("nsd",), whole=tuple(SECONDARIES)))
+@pytest.mark.parametrize("kind", SECONDARIES)
 def test_a_secondary_follows_after_a_full_disk_and_an_old_state(kind: str, tmp_path: Path) -> None:
     address = free_address("127.0.0.2")
     state, copy = tmp_path / "2" / "s", tmp_path / "copy"

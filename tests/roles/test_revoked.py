@@ -9,6 +9,7 @@ import pytest
 
 from long.faults.races import processes
 from support.postgresql import fresh_database
+from support.repetitions import share
 from support.running_service import Registrant, RunningService, initialised_postgresql
 from support.serve_process import serve_process
 
@@ -31,7 +32,7 @@ def test_a_revocation_and_a_suspension_apply_at_every_process_at_once(
     ):
         services = [each.service for each in serving]
         first, second = services
-        for turn in range(5):
+        for turn in range(share(2, whole=5)):
             ada = first.add_user(f"ada{turn}@example.org")
             listed = first.operator("token", "list", ada.email)
             # Each process knows the token and the user, on a connection that is kept.

@@ -20,7 +20,6 @@ import pytest
 from support.free_ports import free_port
 from support.name_servers import NameServerProcess, primary
 from support.programs import find_program
-from support.repetitions import WHOLE
 from support.running_service import RunningService, registry_address, running_service
 from support.service_on_primary import primary_settings, settings_file
 from support.smtp_server import Mailbox, smtp_server, text_of
@@ -108,7 +107,8 @@ def serial(certificate: Path, *names: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", ["built-in", pytest.param("knot", marks=pytest.mark.whole)])
+@pytest.mark.whole
+@pytest.mark.parametrize("server", ["built-in", "knot"])
 def test_a_stranger_gets_certificates(
     server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,7 +222,5 @@ def by_lego(service: RunningService, acme: AcmeServer, folder: Path, key: str, s
     run("lego", *words, "run", **environment)
     certificate = folder / "certificates" / f"_.{NAME}.crt"
     before = serial(certificate, f"*.{NAME}")
-    if not WHOLE:  # its pauses take ten seconds, and certbot renews too
-        return
     run("lego", *words, "renew", "--days", "99999", "--no-random-sleep", **environment)
     assert serial(certificate, f"*.{NAME}") != before

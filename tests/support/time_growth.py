@@ -9,7 +9,7 @@ FACTOR = 3.0
 quadratic work four times.
 """
 TRIES = 6
-RUNS = 3
+RUNS = 2
 LEAST_SECONDS = 0.002
 """The minimum time of a measurement, for which short calls are repeated."""
 LONG_SECONDS = 0.1

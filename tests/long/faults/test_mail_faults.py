@@ -47,7 +47,9 @@ def end_the_claim(serving: ServeProcess) -> None:
     serving.service.write(lambda tx: store.set_due(tx, mail.id))
 
 
-@pytest.mark.parametrize(("point", "before"), [("mail_claimed", 0), ("mail_taken", 1)])
+@pytest.mark.parametrize(
+    ("point", "before"), [pytest.param("mail_claimed", 0, marks=pytest.mark.whole), ("mail_taken", 1)]
+)
 def test_a_killed_service_sends_the_mail_once_or_twice_with_one_id(
     tmp_path: Path, point: str, before: int
 ) -> None:

@@ -89,4 +89,4 @@ def test_several_processes_spend_credits_names_coupons_and_keys_once(
         fresh_database(postgresql_server, like=initialised_postgresql()) as url,
         processes(url, tmp_path) as serving,
     ):
-        check_over_processes([each.service for each in serving], ROUNDS)
+        check_over_processes([each.service for each in serving], ROUNDS, AT_ONCE)

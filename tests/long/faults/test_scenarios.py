@@ -27,11 +27,11 @@ def run(scenario: Scenario, folder: Path, database: str, count: int, *, broken: 
 
 
 def test_the_service_is_killed_under_load(database: str, tmp_path: Path) -> None:
-    run(SIGKILL, tmp_path, database, 2 if database == SQLITE else 1)
+    run(SIGKILL, tmp_path, database, 1)
 
 
 def test_no_answer_precedes_its_sync(database: str, tmp_path: Path) -> None:
-    run(SYNCED, tmp_path, database, 50)
+    run(SYNCED, tmp_path, database, share(20, whole=50))
 
 
 @pytest.mark.whole

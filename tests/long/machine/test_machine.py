@@ -12,7 +12,7 @@ from support.repetitions import WHOLE, share
 
 pytestmark = pytest.mark.slow
 
-OPERATIONS = share(600, whole=20_000)
+OPERATIONS = share(300, whole=20_000)
 
 
 def test_the_registry_behaves_like_the_model() -> None:
