@@ -55,12 +55,6 @@ def test_a_request_without_a_name_is_refused_like_a_registration(shop: RunningSe
         assert (asked.status_code, asked.content) == (tried.status_code, tried.content)
 
 
-def test_a_restricted_platform_domain_is_as_if_missing(shop: RunningService) -> None:
-    shop.add_domain("secret.test", "--restricted")
-    answer = shop.call(new_user(shop), "GET", "/availability?fqdn=a.secret.test")
-    assert (answer.status_code, answer.json()["error"]) == (404, "platform_domain_not_found")
-
-
 def test_availability_needs_the_scope_of_a_registration(shop: RunningService) -> None:
     user, name = new_user(shop, credit_count=100), unused_name()
     reading = shop.issue_token(user.email, "subdomains:read")

@@ -19,34 +19,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
         yield service
 
 
-def test_a_name_that_the_operator_renews(shop: RunningService) -> None:
-    """Mode `admin`: no renewal by its user, and every answer says so; a filter and the timeline agree."""
-    user = new_user(shop)
-    fqdn = unused_name()
-    shop.operator("subdomain", "register", fqdn, "--user", user.email, "--ns", NS1)
-    named = shop.call(user, "GET", f"/subdomains/{fqdn}").json()["subdomain"]
-    assert (named["registration_type"], named["registration_source"], named["renewal_available"]) == (
-        "admin",
-        "operator",
-        False,
-    )
-    assert shop.delegation(fqdn) == {NS1}
-    timeline = shop.call(user, "GET", f"/subdomains/{fqdn}/timeline").json()
-    assert timeline["allowed_actions"] == ["update_nameservers", "delete"]
-    assert "renewal_opens" not in [each["event"] for each in timeline["timeline"]]
-    for method, path, body in (
-        ("POST", "renew", {"confirm": True}),
-        ("PUT", "auto-renew", {"enabled": True, "max_credits": 9}),
-    ):
-        refused = shop.call(user, method, f"/subdomains/{fqdn}/{path}", body)
-        assert (refused.status_code, refused.json()["error"]) == (409, "renewal_not_available")
-    set_now = shop.call(user, "GET", f"/subdomains/{fqdn}/auto-renew").json()["auto_renew"]
-    assert (set_now["enabled"], set_now["next_attempt_at"]) == (False, None)
-    for wanted in ("true", "false"):
-        listed = shop.call(user, "GET", f"/subdomains?renewal_available={wanted}").json()["subdomains"]
-        assert [each["fqdn"] for each in listed] == ([] if wanted == "true" else [fqdn])
-
-
 def test_a_transferred_name_shows_its_former_user_nothing(shop: RunningService) -> None:
     """Neither a request that is repeated with its key nor a ticket shows what became of it."""
     former, receiver = new_user(shop), new_user(shop)

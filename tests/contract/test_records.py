@@ -100,24 +100,6 @@ def test_a_platform_domain_without_records_refuses_them(shop: RunningService, us
     assert shop.call(user, "PUT", f"/subdomains/{fqdn}/records", {"records": []}).status_code == 200
 
 
-def test_all_errors_are_listed_and_nothing_changes(shop: RunningService, user: Registrant) -> None:
-    fqdn = new_name(shop, user, SITE)
-    path = f"/subdomains/{fqdn}/records"
-    wrong = [
-        {"name": "@", "type": "CNAME", "values": ["example.github.io."]},
-        {"name": "-", "type": "TXT", "values": ["x"], "ttl": 1},
-        {"name": "www", "type": "NS", "values": ["ns1.provider.example."]},
-        {"name": "www", "type": "A", "values": ["10.0.0.1", "8.8.4.4", "8.8.4.4"]},
-    ]
-    refused = shop.call(user, "PATCH", path, {"records": wrong})
-    assert refusal(refused) == (422, "validation_failed")
-    fields = [each["field"] for each in refused.json()["errors"]]
-    assert fields == [
-        "records[1].ttl", "records[2].type", "records[3].values[0]", "records[3].values[2]", "records[0]",
-    ]  # fmt: skip
-    assert shop.call(user, "GET", path).json()["records"] == [SITE]
-
-
 def test_if_match_compares_the_records(shop: RunningService, user: Registrant) -> None:
     fqdn = new_name(shop, user, SITE)
     path = f"/subdomains/{fqdn}/records"

@@ -38,6 +38,7 @@ from sublet.platform_domains.platform_domain import edit_platform_domain, grant_
 from sublet.platform_domains.store import find_platform_domain
 from sublet.structs import replace
 from sublet.subdomains.delete import delete
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
@@ -239,6 +240,11 @@ def test_reserved_names_and_those_that_the_zone_has(registry: Registry) -> None:
     registry.add_domain("deep.shop.example.test")
     for label in ("www", "kept", "bad", "shop"):
         assert _reason(registry, f"{label}.example.test") == {"reason": "reserved", "owned": False}
+    registry.add_domain("served.test", apex_nameservers=("a.hosts.served.test",))
+    assert _reason(registry, "hosts.served.test") == {"reason": "reserved", "owned": False}
+    registry.register("own.served.test")
+    changed = {"apex_nameservers": ("ns.own.served.test",)}
+    registry.refused(Conflict, edit_zone_settings, OPERATOR, "served.test", changed)
     record = Record("old.its.example.test", "A", 300, "192.0.2.1")
     registry.write(zone_store.insert_records, registry.domains["example.test"], [record])
     assert _reason(registry, "its.example.test") == {"reason": "taken", "owned": False}

@@ -7,6 +7,7 @@ from sublet.errors import (
     RateLimited,
     ValidationFailed,
 )
+from sublet.platform_domains.platform_domain import edit_platform_domain
 from sublet.subdomains.delete import delete
 from sublet.subdomains.lifecycle import derive_status
 from sublet.subdomains.list_store import list_all
@@ -33,7 +34,11 @@ def test_missing_fields_keep_their_value_and_glue_of_removed_hosts_is_dropped(re
     with registry.refuses(ValidationFailed) as caught:
         change_nameservers(registry, nameservers=())
     assert [each.code for each in caught[0].errors] == ["ds_without_nameservers"]
+    registry.write(edit_platform_domain, OPERATOR, "example.test", {"nameservers_min": 3})
     change_nameservers(registry, ds_records=())
+    with registry.refuses(ValidationFailed) as caught:
+        change_nameservers(registry, nameservers=("ns1.example.org",))
+    assert [each.code for each in caught[0].errors] == ["too_few_nameservers"]
     change_nameservers(registry, nameservers=())
     assert registry.subdomain(held.id).delegation == Delegation()
 
