@@ -98,6 +98,7 @@ def test_a_test_that_fails_without_the_mutant_too_finds_nothing(tree: Path) -> N
         run(tree, only(tree, "10 → 11 in state - 10"), workers=1, whole=False)
 
 
+@pytest.mark.whole
 def test_a_seed_draws_the_same_mutants_evenly_by_group() -> None:
     every = list(mutants_of(ROOT))
     drawn = draw(every, 1, 8)

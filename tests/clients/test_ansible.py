@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_wrong_values_are_refused_in_one_sentence(ansible: Ansible) -> None:
-    chosen = share(REFUSED[::3], whole=REFUSED)  # a task takes a second
+    chosen = share(REFUSED[::5], whole=REFUSED)  # a task takes a second
     required: dict[str, dict[str, Any]] = {
         "subdomain": {"fqdn": "blog.example.test"},
         "records": {"fqdn": "blog.example.test"},

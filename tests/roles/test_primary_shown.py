@@ -48,6 +48,7 @@ def test_a_server_without_a_standby(postgresql_server: str) -> None:
         assert shown(service) == {"primary": host_and_port, "commits_wait": False, "standbys": []}
 
 
+@pytest.mark.whole
 def test_a_synchronous_standby_that_is_connected_then_away(short_folder: Path) -> None:
     with postgresql_pair(short_folder) as pair, running_service(pair.address) as service:
         primary = f"127.0.0.1:{pair.primary.port}"

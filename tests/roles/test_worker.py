@@ -61,6 +61,7 @@ def test_the_role_publishes_waiting_names_and_serves_its_status(
         assert "stopped" in worker.text
 
 
+@pytest.mark.whole
 def test_unusable_settings_are_reported(postgresql_server: str, tmp_path: Path) -> None:
     with apart(postgresql_server, tmp_path) as roles, socket.create_server(("127.0.0.1", 0)) as other:
         address = "{}:{}".format(*other.getsockname())

@@ -6,6 +6,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from sublet.db import Tx
 from sublet.primaries import store as publish_store
 from sublet.subdomains.sweep import store as sweep_store
@@ -28,6 +30,7 @@ def _is_swept(service: RunningService, since: datetime) -> bool:
     return service.read(ask)
 
 
+@pytest.mark.whole
 def test_a_lapsed_name_does_not_give_a_stranger_control_of_dependent_names(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path)) as service:
         service.add_domain()

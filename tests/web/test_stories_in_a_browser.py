@@ -91,7 +91,7 @@ def open_account(opened: Tab, mailbox: Mailbox, email: str) -> None:
     "get_subdomain",
     "timeline",
 )
-@pytest.mark.parametrize("way", VARIANTS)
+@pytest.mark.parametrize("way", share(VARIANTS[1:], whole=VARIANTS))
 def test_from_stranger_to_delegation(
     browser: Browser, service: RunningService, mailbox: Mailbox, way: dict[str, Any]
 ) -> None:

@@ -13,6 +13,7 @@ from support.repetitions import WHOLE, share
 pytestmark = pytest.mark.slow
 
 OPERATIONS = share(300, whole=20_000)
+RUNS_OF_A_SEED = share(10, whole=RUNS)
 
 
 def test_the_registry_behaves_like_the_model() -> None:
@@ -24,7 +25,7 @@ def test_the_registry_behaves_like_the_model() -> None:
         if sum(outcomes.values()) >= OPERATIONS and not (WHOLE and missed(outcomes)):
             break
         print(f"once more: make soak ONLY='machine/*' COUNT=1 SEED={number}")
-        ran = run(number)
+        ran = run(number, runs=RUNS_OF_A_SEED)
         assert ran.failed_at is None, f"make soak ONLY='machine/*' COUNT=1 SEED={number}\n{ran.trace}"
         outcomes.update(ran.outcomes)
     assert sum(outcomes.values()) >= OPERATIONS
