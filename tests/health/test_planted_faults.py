@@ -18,8 +18,15 @@ from sublet.structs import replace
 from support.dns_world import ROOT_ADDRESS, ds_text, unbound_running, world_running
 from support.network_namespace import runs_outside
 from support.planted_faults import PARENT_DOMAIN, RESOLVER, Planted, planted_world
+from support.repetitions import share
 from support.running_service import Registrant, RunningService, running_service
 from support.waiting import wait_until
+
+BY_UNBOUND = {
+    *("good", "six", "gone", "alias", "hijackable", "lame", "listed", "forged", "expired", "nsec3"),
+    *("unsigned", "plainparent", "zonedead"),
+}
+"""The names that `make test` checks with a resolver of the registry too, and not only from the root."""
 
 
 @asynccontextmanager
@@ -43,11 +50,13 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
         seen = await observe(target, client, resolver, _claimed, seconds=60, forwarding=forwarding)
         return report(target, seen, datetime.now(UTC))
 
-    async def check_all(resolver_address: str | None = None) -> list[Report]:
-        return list(await asyncio.gather(*(check(each, resolver_address) for each in cases)))
+    async def check_all(chosen: Sequence[Planted], resolver_address: str | None = None) -> list[Report]:
+        return list(await asyncio.gather(*(check(each, resolver_address) for each in chosen)))
+
+    some = [each for each in cases if each.label in share(BY_UNBOUND, whole={each.label for each in cases})]
 
     async def check_both_ways() -> list[list[Report]]:
-        return list(await asyncio.gather(check_all(), check_all(RESOLVER)))
+        return list(await asyncio.gather(check_all(cases), check_all(some, RESOLVER)))
 
     root = (ROOT_ADDRESS, root_key)
     with world_running(tmp_path, world):
@@ -55,10 +64,10 @@ def test_each_planted_fault_is_found_and_no_other(request: pytest.FixtureRequest
             reports, by_unbound = asyncio.run(check_both_ways())
         _check_service(tmp_path, {each.label: each for each in cases})
     _compare(cases, reports)
-    _compare(cases, by_unbound, without={"resolver_fails"})
+    _compare(some, by_unbound, without={"resolver_fails"})
     failing = {
         case.label
-        for case, got in zip(cases, by_unbound, strict=True)
+        for case, got in zip(some, by_unbound, strict=True)
         if any(each.code == "resolver_fails" for each in got.findings)
     }
     assert "forged" in failing

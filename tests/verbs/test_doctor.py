@@ -613,6 +613,7 @@ SIGN_INS: Faults = {
 }
 
 
+@pytest.mark.whole_on_postgresql
 def test_each_fault_of_sessions_passkeys_and_codes_is_found(registry: Registry) -> None:
     done = sign_in(registry)
     new_passkey(registry, done)
@@ -644,6 +645,7 @@ HEALTH: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.uncovered
+@pytest.mark.whole_on_postgresql
 def test_each_fault_of_health_and_refusals_is_found(registry: Registry) -> None:
     shop = registry.register(SHOP, nameservers=NS)
 
@@ -675,6 +677,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.whole_on_postgresql  # which stores no such values
 def test_a_malformed_row_is_named_and_the_other_checks_go_on(busy: Registry) -> None:
     if busy.read(lambda tx: tx.connection.dialect.name) == "postgresql":
         pytest.skip("PostgreSQL stores no such values")
