@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.error_triggers import new_user
 from support.hostile_input import Target, prepare
 from support.open_registry import opened
-from support.running_service import RunningService, registry_address, running_service
+from support.running_service import Registrant, RunningService, registry_address, running_service
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,12 @@ def shop(
     settings = getattr(request.module, "SETTINGS", {})
     with opened(tmp_path_factory.mktemp("shop"), **settings) as service:
         yield service
+
+
+@pytest.fixture
+def ada(shop: RunningService) -> Registrant:
+    """A new user of the module's service."""
+    return new_user(shop)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@ its deletion, over HTTP.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,15 +14,10 @@ from sublet.registry import declared_texts
 from sublet.registry.export_store import COLUMNS_NOT_EXPORTED, NOT_EXPORTED, SECTIONS
 from sublet.schema import metadata
 from support.error_triggers import new_user, unused_name
-from support.open_registry import opened
 from support.running_service import Registrant, RunningService
 from support.waiting import wait_until
 
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("account"), trusted_proxies="127.0.0.1") as service:
-        yield service
+SETTINGS = {"trusted_proxies": "127.0.0.1"}
 
 
 @pytest.fixture
@@ -35,21 +29,6 @@ def activity(shop: RunningService, who: Registrant, query: str = "") -> list[dic
     answer = shop.call(who, "GET", f"/activity{query}")
     assert answer.status_code == 200, answer.text
     return list(answer.json()["activity"])
-
-
-def test_reminders_are_on_until_they_are_turned_off(shop: RunningService) -> None:
-    user = new_user(shop)
-    before = shop.call(user, "GET", "/me").json()
-    assert before["user"]["reminders"] is True
-    for enabled in (False, False, True):
-        answer = shop.call(user, "PUT", "/me/reminders", {"enabled": enabled})
-        expected = {**before, "user": {**before["user"], "reminders": enabled}}
-        assert (answer.status_code, answer.json()) == (200, expected)
-        assert shop.call(user, "GET", "/me").json() == expected
-        assert shop.operator("user", "show", user.email)["reminders"] is enabled
-    edited = shop.operator("user", "edit", user.email, "--no-reminders")
-    assert edited["reminders"] is False
-    assert shop.call(user, "GET", "/me").json()["user"]["reminders"] is False
 
 
 def test_requests_of_the_user_are_shown_with_token_and_address(shop: RunningService, ada: Registrant) -> None:

@@ -17,7 +17,6 @@ from sublet.operations import query_limit
 from sublet.platform_domains import zone_store
 from support.error_triggers import new_user, unused_name
 from support.free_ports import free_address
-from support.open_registry import opened
 from support.publisher_outage import Outage, service_with_outage
 from support.running_service import DS, Registrant, RunningService, registry_address
 from support.waiting import wait_until
@@ -29,10 +28,7 @@ SERVER_MEMBERS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("delegation"), free_quota=50) as service:
-        yield service
+SETTINGS = {"free_quota": 50}
 
 
 def seen(shop: RunningService, who: Registrant | str, fqdn: str) -> dict[str, Any]:

@@ -2,21 +2,10 @@
 transfers; over the real service.
 """
 
-from collections.abc import Iterator
-
-import pytest
-
 from support.error_triggers import new_user, unused_name
-from support.open_registry import opened
 from support.running_service import RunningService
 
 NS1 = "ns1.provider.example"
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("operator")) as service:
-        yield service
 
 
 def test_a_transferred_name_shows_its_former_user_nothing(shop: RunningService) -> None:

@@ -227,24 +227,6 @@ def test_a_repeated_deletion_of_an_organization_gets_the_first_answer(service: R
     assert "idempotent-replayed" in answers[1].headers
 
 
-def test_the_last_credits_are_spent_once(service: RunningService) -> None:
-    """Two members register at once with the credits for one name."""
-    ada, bob = new_user(service), new_user(service)
-    coop = create(service, ada)
-    service.operator("organization", "set-role", str(coop["id"]), "--user", bob.email, "--role", "member")
-    service.operator("credits", "grant", f"organization:{coop['id']}", "--credits", "10", "--reason", "test")
-    tokens = [service.token_for(who, coop["id"]) for who in (ada, bob)]
-
-    def take(number: int) -> int:
-        body = {"fqdn": unused_name(), "registration_mode": "plus", "confirm": True}
-        return service.call(tokens[number % 2], "POST", "/subdomains", body).status_code
-
-    with ThreadPoolExecutor(8) as threads:
-        statuses = list(threads.map(take, range(16)))
-    assert sorted(statuses) == [201] + [402] * 15
-    assert service.call(tokens[0], "GET", "/credits").json()["credit_balance"] == 0
-
-
 def test_two_owners_can_not_remove_each_other_concurrently(service: RunningService) -> None:
     ada, bob = new_user(service), new_user(service)
     coop = create(service, ada)

@@ -3,7 +3,6 @@
 """
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,16 +14,12 @@ from sublet.subdomains.api import FETCHED_AT_ONCE
 from sublet.subdomains.model import Register
 from sublet.subdomains.register import register
 from support.error_triggers import new_user, unused_name
-from support.open_registry import opened
 from support.running_service import DS, Registrant, RunningService
 
 NS1 = "ns1.provider.example"
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("requests"), free_quota=50) as service:
-        yield service
+SETTINGS = {"free_quota": 50}
 
 
 @pytest.fixture(scope="module")

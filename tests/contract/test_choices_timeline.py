@@ -2,10 +2,7 @@
 over the real service.
 """
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from sublet.accounts.store import find_user
 from sublet.db import Tx
@@ -13,7 +10,7 @@ from sublet.structs import replace
 from sublet.subdomains import store
 from sublet.subdomains.sweep.auto_renew import auto_renew
 from support.error_triggers import new_user, unused_name
-from support.open_registry import instant, opened
+from support.open_registry import instant
 from support.running_service import Registrant, RunningService
 
 NS1 = "ns1.provider.example"
@@ -29,10 +26,7 @@ OFF = {
 OFF_PLUS = {**OFF, "renewal_price_credits": PLUS_RENEWAL}
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("timeline"), free_quota=50) as service:
-        yield service
+SETTINGS = {"free_quota": 50}
 
 
 def plus(shop: RunningService, who: Registrant) -> str:

@@ -1,30 +1,15 @@
 """Decisions, "Tokens": creating, changing, rotating and revoking tokens over HTTP."""
 
-from collections.abc import Iterator
 from datetime import timedelta, timezone
 from typing import Any
 
-import pytest
-
-from support.error_triggers import new_user
-from support.open_registry import instant, opened
+from support.open_registry import instant
 from support.running_service import Registrant, RunningService
 
 MEMBERS = [
     "id", "name", "scopes", "names", "domains", "networks", "record_names", "daily_credits", "organization_id", "created_at", "expires_at",  # noqa: E501
     "last_used_at", "last_used_from", "revoked_at",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("tokens")) as service:
-        yield service
-
-
-@pytest.fixture
-def ada(shop: RunningService) -> Registrant:
-    return new_user(shop)
 
 
 def create(shop: RunningService, who: Registrant | str, **members: Any) -> dict[str, Any]:
@@ -55,24 +40,6 @@ def test_a_created_token_works_and_its_secret_is_shown_once(shop: RunningService
     for answer in (shop.call(ada, "GET", path), shop.call(ada, "GET", "/tokens")):
         assert created["secret"] not in answer.text
     assert shop.call(ada, "GET", path).json()["token"] == token
-
-
-@pytest.mark.parametrize(
-    ("restriction", "one"),
-    [
-        ("scopes", "account:read"),
-        ("names", "a.example.test"),
-        ("domains", "example.test"),
-        ("networks", "192.0.2.0/24"),
-        ("record_names", "www"),
-    ],
-)
-def test_a_restriction_has_one_value_or_more(
-    shop: RunningService, ada: Registrant, restriction: str, one: str
-) -> None:
-    assert create(shop, ada, **{restriction: [one]})["token"][restriction] == [one]
-    none = shop.call(ada, "POST", "/tokens", {"name": "x", "scopes": ["account:read"], restriction: []})
-    assert (none.status_code, [each["field"] for each in none.json()["errors"]]) == (422, [restriction])
 
 
 def test_null_removes_a_restriction_and_omitted_members_keep_theirs(

@@ -1,6 +1,5 @@
 """Decisions, "Tokens" and rate limits: what a token is good for, how often it and an address may ask."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +12,6 @@ from support.console_client import console
 from support.error_triggers import new_user, unused_name
 from support.open_registry import instant, opened
 from support.running_service import RunningService
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("tokens")) as service:
-        yield service
-
 
 WHOLE_ACCOUNT = ("export", "delete_me")
 

@@ -2,8 +2,6 @@
 tell.
 """
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
@@ -11,22 +9,10 @@ from sublet.limits import TRANSFERS_OF_USER
 from sublet.mail.store import list_mails
 from support.answer_times import compare_times
 from support.error_triggers import new_user, unused_name
-from support.open_registry import opened
 from support.repetitions import share
 from support.running_service import Registrant, RunningService
 
 MEMBERS = ["id", "direction", "subdomain", "sender", "to", "state", "created_at", "expires_at", "ended_at"]
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("transfers")) as service:
-        yield service
-
-
-@pytest.fixture
-def ada(shop: RunningService) -> Registrant:
-    return new_user(shop)
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """Records of names, over the real service and its name server (docs/api.md, "Records")."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support.at_once import Request, send_at_once
 from support.error_triggers import new_name, new_user, unused_name
-from support.open_registry import opened
 from support.running_service import Registrant, RunningService, running_service
 
 SITE = {"name": "@", "type": "A", "ttl": 300, "values": ["8.8.4.4"]}
@@ -16,10 +14,7 @@ TEXT = {"name": "_acme-challenge", "type": "TXT", "ttl": 60, "values": ['"one"',
 NS = ["ns1.provider.example", "ns2.provider.example"]
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("records"), free_quota=200) as service:
-        yield service
+SETTINGS = {"free_quota": 200}
 
 
 @pytest.fixture(scope="module")

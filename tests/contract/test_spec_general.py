@@ -1,23 +1,16 @@
 """Spec, parts 1, 2, 5 and 9, and of part 4 "Account and credits"; one test for each rule."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sublet.surfaces import API_OPERATIONS
 from support.error_triggers import new_user, unused_name
-from support.open_registry import SUBDOMAIN_FIELDS, instant, opened
+from support.open_registry import SUBDOMAIN_FIELDS, instant
 from support.running_service import DS, RunningService
 
 DELEGATED: dict[str, Any] = {"nameservers": ["ns1.provider.example"], "ds_records": [DS]}
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    with opened(tmp_path_factory.mktemp("general")) as service:
-        yield service
 
 
 ROUTES = [

@@ -18,11 +18,6 @@ MESSAGE_FIELDS = ["id", "author_type", "author_name", "message", "message_format
 QUESTION = {"subject": "A question", "message": "How do I?"}
 
 
-@pytest.fixture
-def ada(shop: RunningService) -> Registrant:
-    return new_user(shop)
-
-
 def post(shop: RunningService, who: Registrant, **body: Any) -> httpx.Response:
     return shop.call(who, "POST", "/support/tickets", body)
 

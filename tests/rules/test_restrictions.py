@@ -142,6 +142,9 @@ def test_values_are_stored_in_one_form() -> None:
         ("scopes", (), ("scopes", "value_invalid")),
         ("scopes", ("nothing",), ("scopes", "value_invalid")),
         ("names", (), ("names", "value_invalid")),
+        ("domains", (), ("domains", "value_invalid")),
+        ("networks", (), ("networks", "value_invalid")),
+        ("record_names", (), ("record_names", "value_invalid")),
         ("names", ("a.x.test", "*.*.x.test"), ("names[1]", "value_invalid")),
         ("names", ("*",), ("names[0]", "value_invalid")),
         ("names", ("a.*.test",), ("names[0]", "value_invalid")),
@@ -159,5 +162,6 @@ def test_values_are_stored_in_one_form() -> None:
     ],
 )
 def test_invalid_values(field: str, value: Any, found: tuple[str, str]) -> None:
-    _, errors = check_restrictions(_one(field, value), NOW)
+    sent: dict[str, Any] = {"scopes": ("records:write",), field: value}
+    _, errors = check_restrictions(Restrictions(**sent), NOW)
     assert [(each.field, each.code) for each in errors] == [found]

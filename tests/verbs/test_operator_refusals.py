@@ -27,6 +27,7 @@ from sublet.platform_domains.platform_domain import (
     grant_platform_domain,
     revoke_platform_domain,
 )
+from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.purge import purge
 from sublet.subdomains.restore import operator_restore
 from sublet.subdomains.store import list_unreleased_names
@@ -98,6 +99,7 @@ REFUSED: list[Case] = [
     ("domain: edit nothing", _do(edit_platform_domain, DOMAIN, {}), ValidationFailed),
     ("domain: serial", _do(edit_platform_domain, DOMAIN, {"serial": 2**31 + 2}), "serial"),
     ("domain: days", _do(edit_platform_domain, DOMAIN, {"grace_days": -1}), "grace_days"),
+    ("domain: held apex", _do(edit_zone_settings, DOMAIN, {"apex_nameservers": ("a." + ALPHA,)}), Conflict),
     ("domain: grant none", _do(grant_platform_domain, "o.test", "acme"), NotFound),
     ("domain: grant unknown", _do(grant_platform_domain, DOMAIN, "none"), NotFound),
     ("domain: revoke", _do(revoke_platform_domain, DOMAIN, "acme"), NotFound),

@@ -38,7 +38,6 @@ from sublet.platform_domains.platform_domain import edit_platform_domain, grant_
 from sublet.platform_domains.store import find_platform_domain
 from sublet.structs import replace
 from sublet.subdomains.delete import delete
-from sublet.subdomains.edit_zone_settings import edit_zone_settings
 from sublet.subdomains.model import OperatorPermission, Register, Registered
 from sublet.subdomains.purge import purge
 from sublet.subdomains.register import register
@@ -120,6 +119,12 @@ def test_a_paid_name_is_charged_once_with_its_coupon(registry: Registry) -> None
     )
     assert uses == [3]
     registry.publish()
+
+
+def test_a_label_has_its_own_class_and_price(registry: Registry) -> None:
+    registry.write(set_label, OPERATOR, "example.test", "shop", "premium", price_credits=60)
+    outcome = ask(registry, replace(PAID, registration_mode=None))
+    assert (outcome.subdomain.registration_type, outcome.charged_credits) == ("premium", 60)
 
 
 def test_a_name_in_the_trash_does_not_count_against_the_quota(registry: Registry) -> None:
@@ -242,9 +247,6 @@ def test_reserved_names_and_those_that_the_zone_has(registry: Registry) -> None:
         assert _reason(registry, f"{label}.example.test") == {"reason": "reserved", "owned": False}
     registry.add_domain("served.test", apex_nameservers=("a.hosts.served.test",))
     assert _reason(registry, "hosts.served.test") == {"reason": "reserved", "owned": False}
-    registry.register("own.served.test")
-    changed = {"apex_nameservers": ("ns.own.served.test",)}
-    registry.refused(Conflict, edit_zone_settings, OPERATOR, "served.test", changed)
     record = Record("old.its.example.test", "A", 300, "192.0.2.1")
     registry.write(zone_store.insert_records, registry.domains["example.test"], [record])
     assert _reason(registry, "its.example.test") == {"reason": "taken", "owned": False}
