@@ -1,5 +1,7 @@
 """Each paste from a DNS provider gives the entries that the provider means, and the rules accept them."""
 
+from itertools import cycle, product
+
 import pytest
 
 from sublet.dns.delegation import check_delegation
@@ -10,6 +12,7 @@ from sublet.web.pasted import (
     parse_pasted_glue,
     parse_pasted_nameservers,
 )
+from support.repetitions import share
 
 FQDN = "own.example.test"
 DIGEST = "1F987CC6583E92DF0890718C42A1D3B1A1F4B4A6B2D8A1DD09A4C1D7F4D3E5A6"
@@ -466,18 +469,18 @@ FEET = (
 
 
 @pytest.mark.parametrize("host_line", HOST_LINES)
-@pytest.mark.parametrize("ds_line", ["", *DS_LINES])
-def test_titles_labels_and_sentences_around_the_values_change_nothing(host_line: str, ds_line: str) -> None:
+def test_titles_labels_and_sentences_around_the_values_change_nothing(host_line: str) -> None:
+    """Each title and each foot, around each pair of lines (`make test-whole`: each title with each foot)."""
     hosts = ("ns1.provider.example", "ns2.provider.example")
     lines = [
         host_line.format(host=host, upper=host.upper(), i=number, fqdn=FQDN)
         for number, host in enumerate(hosts, 1)
     ]
-    ds_lines = [ds_line.format(ds=DS, digest=DIGEST, fqdn=FQDN)]
-    for head in HEADS:
-        for foot in FEET:
-            for parts in ([*lines, *ds_lines], [*ds_lines, *lines]):
-                text = "\n".join((head, *filter(None, parts), foot))
-                found = parse_pasted_delegation(text, "", "", FQDN)
-                assert found.nameservers == hosts, text
-                assert found.ds_records == ((DS,) if ds_line else ()), text
+    around = share(tuple(zip(HEADS, cycle(FEET), strict=False)), whole=tuple(product(HEADS, FEET)))
+    for (head, foot), ds_line in product(around, ("", *DS_LINES)):
+        ds_lines = [ds_line.format(ds=DS, digest=DIGEST, fqdn=FQDN)] if ds_line else []
+        for parts in ([*lines, *ds_lines], [*ds_lines, *lines]):
+            text = "\n".join((head, *parts, foot))
+            found = parse_pasted_delegation(text, "", "", FQDN)
+            assert found.nameservers == hosts, text
+            assert found.ds_records == ((DS,) if ds_line else ()), text
