@@ -438,10 +438,12 @@ def _check_site(settings: Settings) -> None:
         )
     for name in ("site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"):
         text = getattr(settings, name)
-        is_address = name.endswith("_contact") and _is_mail_address(text)
-        if text and not (_is_url(text) or is_address):
+        is_contact = name.endswith("_contact")
+        if text and not (_is_url(text) or (is_contact and _is_mail_address(text))):
+            mail = " or contact@example.net" if is_contact else ""
             raise SettingsError(
-                f"{name}: {_quoted(text)} is not an address. Give one such as https://example.net/contact."
+                f"{name}: {_quoted(text)} is not an address. Give one such as "
+                f"https://example.net/contact{mail}."
             )
     url = settings.public_url
     if url and not (_is_url(url) and re.search(r"[?#]|/api/v1/?$", url) is None):

@@ -87,6 +87,7 @@ def test_reports_of_abuse_go_to_the_contact_if_there_is_no_address_for_them(
 @pytest.mark.parametrize("name", ["site_contact", "abuse_contact", "site_imprint_url", "site_terms_url"])
 def test_contacts_and_pages_are_addresses(name: str) -> None:
     """security.txt and the pages show them: a line break would start a field of its own."""
+    examples = "/contact or contact@example.net" if name.endswith("_contact") else "/contact"
     for text in (
         "example.net",
         "ftp://example.net/",
@@ -95,8 +96,9 @@ def test_contacts_and_pages_are_addresses(name: str) -> None:
         "a b@c.de",
         "<ops@example.net>",
         "ops@localhost",
+        "mailto:ops@example.net",
     ):
-        with pytest.raises(SettingsError, match=f"^{name}: "):
+        with pytest.raises(SettingsError, match=f"^{name}: .*{examples}.$"):
             Settings(**{name: text})  # type: ignore[arg-type] # a text
 
 
