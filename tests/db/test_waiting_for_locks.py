@@ -213,6 +213,17 @@ def _(registry: Registry) -> tuple[Verb, Verb]:
     )
 
 
+@case("a platform domain that moves to another server")
+def _(registry: Registry) -> tuple[Verb, Verb]:
+    """The registration has seen the built-in name server, which would publish the name at once."""
+    registry.add_domain("moving.test")
+    wanted = Register(fqdn="shop.moving.test")
+    return (
+        lambda tx: edit_zone_settings(tx, OPERATOR, "moving.test", {"primary": "main"}),
+        refused(Outdated, lambda tx: register(tx, registry.actor(), wanted, free_quota=FREE_QUOTA)),
+    )
+
+
 def _order_and_addition(registry: Registry, zone: str) -> tuple[Verb, Verb]:
     """Return a registration, and the addition of a platform domain with this name."""
     registry.add_domain(zone)

@@ -272,6 +272,7 @@ _PARENT = platform_domains.c
 _STANDING = select(
     _PARENT.names_until,
     _PARENT.serial,
+    _PARENT.primary,
     store.FREE_OF_USER.scalar_subquery(),
     or_(*(each.correlate(None).exists() for each in _BLOCKERS)),
 ).where((_PARENT.id == bindparam("of")) & _PARENT.removed_at.is_(None))
@@ -295,8 +296,8 @@ def find_standing(
 
     Blocking are: an unreleased row of the name, or a row that waits for publication; a platform domain or a
     record at or below the name; a nameserver of another user's name at or below the name. `is_locking` keeps
-    the platform domain from being removed or closed, or from getting a record of the operator, until the
-    transaction ends.
+    the platform domain from being removed or closed, from moving to another server, and from getting a record
+    of the operator, until the transaction ends.
 
     Raises:
         Outdated: the platform domain was changed so since it was read. The operator's records change its
@@ -311,6 +312,7 @@ def find_standing(
         besides_user=user_id,
         **key_range(owner_key(fqdn)),
     )
-    if row is None or (row[0], row[1]) != (platform_domain.names_until, platform_domain.serial):
+    seen = (platform_domain.names_until, platform_domain.serial, platform_domain.primary)
+    if row is None or tuple(row[:3]) != seen:
         raise Outdated
-    return Standing(row[2], bool(row[3]))
+    return Standing(row[3], bool(row[4]))

@@ -9,6 +9,7 @@ from sublet.audit import Actor
 from sublet.counted import counted
 from sublet.db import Tx
 from sublet.errors import Conflict
+from sublet.platform_domains import store as platform_domain_store
 from sublet.platform_domains import zone_store
 from sublet.platform_domains.model import PlatformDomain, has_zone_nameserver
 from sublet.platform_domains.nested import refuse_missing_cuts
@@ -42,6 +43,9 @@ def edit_zone_settings(
     before = find_platform_domain(tx, identifier)
     has_days = not settings.keys().isdisjoint(DAYS)
     losses_before = sweep_store.count_losses_by_rule(tx, tx.now, before.id) if has_days else (0, 0)
+    if settings.get("primary", before.primary) != before.primary:
+        # A name that is registered beside a move would count as published on the former server.
+        platform_domain_store.lock_against_registrations(tx, before.id)
     edited = edit_platform_domain(tx, actor, identifier, settings)
     if (edited.apex_nameservers, edited.soa_mname) != (before.apex_nameservers, before.soa_mname):
         _refuse_held_nameservers(tx, edited)
