@@ -165,7 +165,7 @@ def test_a_killed_copy_leaves_the_target_unchanged(
         [sys.executable, str(KILLED), "copy", "--from", source, "--to", database_url],
         env={**os.environ, "KILL_AFTER": kill_after},
         capture_output=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done
@@ -315,7 +315,7 @@ def test_a_full_disk_is_reported(source: str, tmp_path: Path) -> None:
         ["bash", "-c", 'trap "" XFSZ; ulimit -f 600; exec "$@"', "-", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 3, done

@@ -41,7 +41,7 @@ def who(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def run(*command: str, text: str = "") -> str:
-    done = subprocess.run(command, capture_output=True, text=True, input=text, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, input=text, check=False, timeout=300)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout
 

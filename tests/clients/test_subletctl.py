@@ -460,7 +460,7 @@ def test_a_login_in_a_browser_is_stored_for_the_owner_alone(
     code = line.split()[-1]
     allowed = signed_in(service, who.email).call("POST", f"/devices/{code}/allow", {})
     assert allowed.status_code == 200, line
-    out, _ = program.communicate(timeout=60)
+    out, _ = program.communicate(timeout=180)
     assert json.loads(out) == {"token": "laptop"}
     (file,) = (tmp_path / "subletctl").iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -590,7 +590,7 @@ def test_an_interrupted_command_has_an_exit_code(run: Run) -> None:
     assert watch.stdout is not None
     assert watch.stdout.readline()
     watch.send_signal(signal.SIGINT)
-    assert (watch.communicate(timeout=60)[1], watch.returncode) == (b"Interrupted.\n", 130)
+    assert (watch.communicate(timeout=180)[1], watch.returncode) == (b"Interrupted.\n", 130)
 
 
 def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

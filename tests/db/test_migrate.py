@@ -199,6 +199,6 @@ def test_a_migration_blocks_requests_only_briefly(postgresql_url: str, tmp_path:
             )  # queued behind the migration, and answered before its timeout
             wait_until(lambda: not waits())
         reading.commit()
-        answer, errors = migrating.communicate(timeout=120)
+        answer, errors = migrating.communicate(timeout=300)
     assert migrating.returncode == 0, (answer, errors)
     assert json.loads(answer)["after"] == REVISION

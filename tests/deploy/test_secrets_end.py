@@ -157,7 +157,7 @@ def copies(serving: ServeProcess, folder: Path) -> dict[str, str]:
     service, copy = serving.service, folder / "copy"
     if not service.settings.database_url.startswith("sqlite"):
         words = [find_postgresql("pg_dump"), f"--file={copy}", service.settings.database_url]
-        subprocess.run(words, check=True, timeout=120)
+        subprocess.run(words, check=True, timeout=300)
     else:
         service.operator("backup", str(copy))
     return {"rows": service.read(dump), "copy": copy.read_bytes().decode("latin-1")}

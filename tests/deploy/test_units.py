@@ -49,7 +49,7 @@ def units(tmp_path: Path) -> Path:
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     command = [find_program("systemd-analyze"), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 def test_systemd_accepts_every_unit(units: Path) -> None:
@@ -135,7 +135,7 @@ def test_systemd_creates_users_and_folders(tmp_path: Path) -> None:
     ):
         if "--dry-run" in words and "--dry-run" not in analyze_help(tmpfiles):
             words.remove("--dry-run")
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=180)
         assert done.returncode == 0, (words, done.stderr)
     made = configparser.ConfigParser(delimiters=":", allow_no_value=True)
     made.read_string("[passwd]\n" + (tmp_path / "etc" / "passwd").read_text(encoding="utf-8"))

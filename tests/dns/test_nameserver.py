@@ -66,7 +66,7 @@ def ask(port: int, *words: str, tool: str = "dig", host: str = "127.0.0.1") -> R
     command = [tool, f"@{host}", "-p", str(port), "+norecurse", *quick, *words]
     if tool == "dig":
         command.append("+nocookie")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return Reply(done.stdout)
 
@@ -558,7 +558,7 @@ def resolved(port: int, name: str, rdtype: str) -> Reply:
     """Return the resolver's answer."""
     for _ in range(50):
         command = ["dig", "@127.0.0.1", "-p", str(port), "+time=2", "+tries=1", name, rdtype]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
         # A resolver answers SERVFAIL if it got no answer in time on a busy machine. No query here should get
         # it.
         if done.returncode == 0 and "status: SERVFAIL" not in done.stdout:

@@ -37,7 +37,7 @@ def test_the_commands_of_run_it_for_real_make_a_registry(tmp_path: Path) -> None
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -37,7 +37,7 @@ RECORDS: dict[str, Any] = {
 def octodns(command: str, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", f"octodns.cmds.{command}", *words],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

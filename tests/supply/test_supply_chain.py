@@ -132,7 +132,7 @@ def test_the_wheel_and_its_bill_are_reproducible(tmp_path: Path) -> None:
                 cwd=copy,
                 env=environment,
                 check=True,
-                timeout=120,
+                timeout=300,
             )
         assert len(list(out.iterdir())) == 2
         digests.append({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()})

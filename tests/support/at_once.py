@@ -35,7 +35,7 @@ def send_at_once(service: RunningService, requests: Sequence[Request]) -> list[h
         if request.who is not None:
             token = request.who if isinstance(request.who, str) else request.who.token
             headers["authorization"] = f"Bearer {token}"
-        async with http_clients.AsyncClient(timeout=120) as client:
+        async with http_clients.AsyncClient(timeout=300) as client:
             await client.get(f"{origin}/healthz")
             await barrier.wait()
             more = {} if request.body is None else {"json": request.body}

@@ -76,7 +76,7 @@ class NewerVersion:
 
 
 def _answer(process: "subprocess.Popen[str]", expect: int) -> str:
-    answer, errors = process.communicate(timeout=120)
+    answer, errors = process.communicate(timeout=300)
     assert process.returncode == expect, (process.args, answer, errors)
     return answer
 

@@ -109,7 +109,7 @@ def nginx(folder: Path, *upstreams: str) -> Iterator[Proxy]:
         },
     )
     words = [find_program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
-    tried = subprocess.run([*words, "-t"], capture_output=True, text=True, check=False, timeout=60)
+    tried = subprocess.run([*words, "-t"], capture_output=True, text=True, check=False, timeout=180)
     assert tried.returncode == 0, tried.stderr
     assert "[warn]" not in tried.stderr.replace('the "user" directive', ""), tried.stderr
     with (folder / "nginx.log").open("wb") as log:

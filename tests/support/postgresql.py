@@ -82,7 +82,7 @@ class PostgresqlServer:
             capture_output=True,
             text=True,
             cwd=self.folder,
-            timeout=120,
+            timeout=300,
             check=False,
             **hand_over(self.folder),
         )
