@@ -12,6 +12,9 @@ from sublet.db import Tx
 from sublet.doctor.names import stream_all
 from sublet.doctor.running import check_sweep
 from sublet.errors import Conflict
+from sublet.mail.letter import Message
+from sublet.mail.outbox import enqueue_to
+from sublet.mail.store import record_logged
 from sublet.subdomains import store
 from sublet.subdomains.dates.set_auto_renew import set_auto_renew
 from sublet.subdomains.delete import delete, move_to_trash
@@ -59,6 +62,8 @@ def lapse(tx: Tx, ids: range, expires_at: datetime) -> None:
 
 def test_a_clock_far_ahead_stops_the_sweep_until_the_operator_resumes_it(registry: Registry) -> None:
     fill(registry, 3)
+    logged = registry.write(enqueue_to, "eve@example.org", Message("S", "T"), reference="test:1")
+    registry.write(record_logged, logged)
     registry.sweep()
     registry.advance(days=400)
     reason = registry.sweep().stopped_reason
@@ -66,10 +71,11 @@ def test_a_clock_far_ahead_stops_the_sweep_until_the_operator_resumes_it(registr
     assert "400 days after the sweep last ran" in reason
     registry.advance(days=1)
     assert registry.sweep().stopped_reason == reason
-    assert trashed(registry) == 0
+    assert (trashed(registry), [each.text for each in registry.mails()]) == (0, ["T"])
     assert [each.invariant for each in registry.read(check_sweep)] == ["sweep_runs"]
     registry.write(resume_sweep, OPERATOR)
     assert registry.sweep().done["trashed"] == 3
+    assert "T" not in [each.text for each in registry.mails()]
     assert registry.read(check_sweep) == []
 
 

@@ -27,7 +27,7 @@ from sublet.credits.store import ledger_entries, list_entries
 from sublet.db import Tx
 from sublet.errors import Conflict, NotFound, TicketClosed, TokenRevoked, ValidationFailed
 from sublet.mail.model import ENVELOPE_KEPT_FOR
-from sublet.mail.store import ERASED_WITH_USER, erase_expired, list_mails
+from sublet.mail.store import ERASED_WITH_USER, erase_old, list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
 from sublet.organizations.organization import create_organization
@@ -274,7 +274,7 @@ def test_the_mails_of_a_deleted_user_are_deleted_like_others(known: Registry) ->
     remove(known)
     assert {each.recipient for each in known.mails()} == {ERASED_WITH_USER}
     known.advance(days=ENVELOPE_KEPT_FOR.days)
-    known.write(erase_expired)
+    known.write(erase_old)
     assert known.mails() == []
 
 

@@ -214,19 +214,18 @@ def test_texts_are_erased_when_they_are_sent_or_old_and_later_the_envelope(regis
     registry.write(record_delivery, claimed(registry), None, delivers=False)
     registry.now += UNSENT_TEXT_KEPT_FOR - timedelta(seconds=1)
     waiting = put(registry, "test:3")
-    registry.write(store.erase_expired)
+    registry.write(store.erase_old)
     assert mail(registry, unsent).text == "T"
     registry.now += timedelta(seconds=1)
-    registry.write(store.erase_expired)
+    registry.write(store.erase_old)
     assert (mail(registry, unsent).text, mail(registry, waiting).text) == ("", "T")
     registry.now = START
     registry.now += ENVELOPE_KEPT_FOR - timedelta(seconds=1)
-    assert not registry.read(store.has_expired)
+    registry.write(store.erase_old)
+    assert len(registry.mails()) == 3
     registry.now += timedelta(seconds=1)
-    assert registry.read(store.has_expired)
-    registry.write(store.erase_expired)
+    registry.write(store.erase_old)
     assert [each.id for each in registry.mails()] == [waiting]
-    assert not registry.read(store.has_expired)
 
 
 def test_old_mails_are_deleted_in_parts_also_beside_milestones_without_a_mail(
@@ -241,11 +240,11 @@ def test_old_mails_are_deleted_in_parts_also_beside_milestones_without_a_mail(
     registry.write(insert_milestone, named.id, "renewal_opens", registry.now)
     registry.write(insert_milestone, named.id, "expired", registry.now, mail_id=kept.id)
     registry.now += ENVELOPE_KEPT_FOR
-    registry.write(store.erase_expired)
+    assert registry.write(store.erase_old)
     assert len(registry.mails()) == 3
-    registry.write(store.erase_expired)
+    assert registry.write(store.erase_old)
     assert [(each.id, each.recipient) for each in registry.mails()] == [(kept.id, store.ERASED)]
-    assert not registry.read(store.has_expired)
+    assert not registry.write(store.erase_old)
 
 
 def test_two_changes_at_the_same_instant_are_both_mailed(registry: Registry) -> None:
@@ -270,9 +269,9 @@ def test_a_code_that_was_not_sent_is_erased_when_it_expires(registry: Registry, 
         registry.write(record_delivery, old, REFUSED)
     assert mail(registry, mail_id).state == state
     registry.now = ends_at - timedelta(seconds=1)
-    assert not registry.read(store.has_expired)
+    assert not registry.read(store.has_expired_code)
     registry.now = ends_at
-    registry.write(store.erase_expired)
+    registry.write(store.erase_expired_codes)
     found = mail(registry, mail_id)
     assert (found.text, found.state) == ("", "given up" if state == "waiting" else state)
     assert (found.error == EXPIRED) == (state == "waiting")

@@ -108,7 +108,7 @@ QUESTIONS: dict[str, Callable[[Tx, int], object]] = {
     ),
     "which rows had a name": lambda tx, _: store.list_ids_of_name(tx, f"copy7.{ZONE}"),
     "which mail is next": lambda tx, _: mail_store.lock_due(tx),
-    "has a text of a mail expired": lambda tx, _: mail_store.has_expired(tx),
+    "has the code of a mail expired": lambda tx, _: mail_store.has_expired_code(tx),
     "what do dates take": lambda tx, _: sweep_store.list_losses(tx, 25),
 }
 

@@ -77,7 +77,7 @@ class Mailer:
 
         async def step() -> float:
             await self._count()
-            await self._erase_expired()
+            await self._erase_expired_codes()
             await self.mail_operator()
             # Poll, because few commits add mail, and a second of delay doesn't matter.
             return 0.0 if await self.send_due() else POLL_SECONDS
@@ -164,10 +164,10 @@ class Mailer:
             except Unavailable:
                 await asyncio.sleep(FAULT_PAUSE_SECONDS)
 
-    async def _erase_expired(self) -> None:
+    async def _erase_expired_codes(self) -> None:
         if time.monotonic() - self._erased >= ERASE_SECONDS or not self._erased:
-            if await self._db.read(store.has_expired):
-                await self._db.write(store.erase_expired)
+            if await self._db.read(store.has_expired_code):
+                await self._db.write(store.erase_expired_codes)
             else:
                 self._erased = time.monotonic()
 

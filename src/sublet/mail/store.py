@@ -218,50 +218,46 @@ def erase_recipient(tx: Tx, mail_id: int) -> None:
     tx.connection.execute(update(mails).where(mails.c.id == mail_id).values(**values))
 
 
-def has_expired(tx: Tx) -> bool:
-    """True if `erase_expired` has work."""
-    return any(
-        tx.connection.execute(select(mails.c.id).where(each).limit(1)).first() is not None
-        for each in (*_expired_texts(tx), _is_old_envelope(tx))
-    )
+def has_expired_code(tx: Tx) -> bool:
+    """True if `erase_expired_codes` has work."""
+    return tx.connection.execute(select(mails.c.id).where(_has_expired_code(tx)).limit(1)).first() is not None
 
 
-def erase_expired(tx: Tx) -> None:
-    """Erase the texts of unsent mails that have expired, and delete old mails without a text: at most
-    `ERASED_MAX` of each.
-
-    A waiting mail with an expired code is given up. The sweep's milestones refer to their mails, so those
-    mails stay, without their address and subject.
-    """
+def erase_expired_codes(tx: Tx) -> None:
+    """Erase the texts of unsent mails with expired codes, at most `ERASED_MAX`. Give up those that wait."""
+    expired = mails.c.id.in_(_lock_some(tx, _has_expired_code(tx)))
     given_up = {"next_attempt_at": None, "given_up_at": tx.now, "error": EXPIRED}
-    for each in _expired_texts(tx):
-        expired = mails.c.id.in_(_lock_some(tx, each))
-        tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
-        tx.connection.execute(update(mails).where(expired).values(text=""))
-    old = _lock_some(tx, _is_old_envelope(tx))
+    tx.connection.execute(update(mails).where(expired & WAITING).values(**given_up))
+    tx.connection.execute(update(mails).where(expired).values(text=""))
+
+
+def erase_old(tx: Tx) -> bool:
+    """Erase the texts of old mails that were logged or given up, and delete older mails without a text.
+
+    Return True if this reached `ERASED_MAX` mails of either kind. The sweep's milestones refer to their
+    mails, so those mails stay, without their address and subject.
+    """
+    texts = _lock_some(
+        tx, _HAS_UNSENT_TEXT & ~WAITING & (mails.c.created_at <= tx.now - UNSENT_TEXT_KEPT_FOR)
+    )
+    tx.connection.execute(update(mails).where(mails.c.id.in_(texts)).values(text=""))
+    old = _lock_some(tx, _HAS_ENVELOPE_ALONE & (mails.c.created_at <= tx.now - ENVELOPE_KEPT_FOR))
     mail_id = column("mail_id", BIG_ID)
     of_milestones = select(mail_id).select_from(table("milestones")).where(mail_id.in_(old))
     tx.connection.execute(delete(mails).where(mails.c.id.in_(old) & mails.c.id.not_in(of_milestones)))
     erased = {"recipient": ERASED, "subject": ERASED, "page": "", "error": None}
     tx.connection.execute(update(mails).where(mails.c.id.in_(old)).values(**erased))
+    return ERASED_MAX in (len(texts), len(old))
+
+
+def _has_expired_code(tx: Tx) -> ColumnElement[bool]:
+    return _HAS_UNSENT_CODE & (mails.c.expires_at <= tx.now)
 
 
 def _lock_some(tx: Tx, condition: ColumnElement[bool]) -> list[int]:
     query = select(mails.c.id).where(condition).order_by(mails.c.created_at).limit(ERASED_MAX)
     locked = tx.connection.execute(query.with_for_update(skip_locked=True, key_share=True))
     return [int(each) for each in locked.scalars()]
-
-
-def _expired_texts(tx: Tx) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Return the conditions of expired codes, and of old unsent texts. Each has an index, both together have
-    none.
-    """
-    is_old = ~WAITING & (mails.c.created_at <= tx.now - UNSENT_TEXT_KEPT_FOR)
-    return _HAS_UNSENT_CODE & (mails.c.expires_at <= tx.now), _HAS_UNSENT_TEXT & is_old
-
-
-def _is_old_envelope(tx: Tx) -> ColumnElement[bool]:
-    return _HAS_ENVELOPE_ALONE & (mails.c.created_at <= tx.now - ENVELOPE_KEPT_FOR)
 
 
 def set_due(tx: Tx, mail_id: int) -> Mail:

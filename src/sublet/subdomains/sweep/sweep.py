@@ -19,6 +19,7 @@ from sublet import audit
 from sublet.accounts.model import User
 from sublet.audit import SYSTEM
 from sublet.db import Tx, ends_transaction
+from sublet.mail import store as mail_store
 from sublet.mail.letter import name_page, render
 from sublet.mail.outbox import enqueue
 from sublet.sign_in import store as session_store
@@ -116,10 +117,10 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None) -> Swept:
     """Process one batch: due names, or else names whose dates must be recomputed, or else names to trash or
     purge.
 
-    If there are no such names, end overdue transfers, and delete expired codes, sessions, recoveries and
-    addresses. If the clock or the losses are implausible, the brake stops the sweep until the operator
-    resumes it. If the clock has jumped since the runner read it at `clock_read_at`, do nothing, because the
-    runner's next comparison detects the jump.
+    If there are no such names, end overdue transfers, and delete expired codes, sessions and recoveries, and
+    old addresses and mails. If the clock or the losses are implausible, the brake stops the sweep until the
+    operator resumes it. If the clock has jumped since the runner read it at `clock_read_at`, do nothing,
+    because the runner's next comparison detects the jump.
     """
     if clock_read_at is not None and abs(tx.now - clock_read_at) > JUMP_MAX:
         return Swept(Counter(), more=True)
@@ -148,6 +149,7 @@ def sweep(tx: Tx, clock_read_at: datetime | None = None) -> Swept:
         or session_store.delete_expired(tx, EXPIRED_MAX)
         or end_overdue_transfers(tx, BATCH_MAX) == BATCH_MAX
         or audit.delete_old_addresses(tx, ADDRESSES_MAX) == ADDRESSES_MAX
+        or mail_store.erase_old(tx)
     )
     return Swept(Counter(), more=is_batch_full)
 
