@@ -32,7 +32,7 @@ and no mail to the operator is enqueued.
 COUNT_SECONDS = 5.0
 """The minimum time between two counts of the waiting mails for the metrics."""
 ERASE_SECONDS = 10.0
-"""The time between two searches for expired texts."""
+"""The time between two searches for expired codes."""
 FINISH_SECONDS = 10.0
 """The maximum time to finish a mail when the process stops."""
 log = structlog.get_logger()

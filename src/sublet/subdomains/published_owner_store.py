@@ -144,7 +144,7 @@ def insert_owners_in_dns(tx: Tx, platform_domain_id: int) -> None:
     for each in _stream_where(tx, IS_IN_DNS & _HAS_OTHER_OWNERS, of_zone):
         at = {record.owner for record in stored_records(each, ttl_seconds=0)}
         if not has_records(each):
-            at.remove(each.fqdn)
+            at.remove(each.fqdn)  # stored above
         owners[has_records(each)] += [(each.id, owner) for owner in at]
     for with_records, of_kind in owners.items():
         insert_published_owners(tx, of_kind, sent=True, has_records=with_records)
