@@ -124,7 +124,8 @@ def _kill_once(serving: ServeProcess, load: Load, point: str, armed: Path, draws
     if point == ANYWHERE:
         serving.start()
         with load.running():
-            time.sleep(draws.uniform(0.1, 1))
+            wait_until(lambda: bool(load.acknowledged))
+            time.sleep(draws.uniform(0, 1))
             serving.stop(signal.SIGKILL)
         return
     if point == "settling":  # it settles at its start, if changes wait
