@@ -37,7 +37,7 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 
 
 def add_process(url: str, *, revision: str, seconds_ago: int = 0) -> None:
-    """Register a running process, again if it is there."""
+    """Register a running process, or with `seconds_ago` one that is gone. Replace its earlier row."""
     now = utc_now()
     engine = open_engine(url)
     seen = now.replace(year=now.year - 1) if seconds_ago else now

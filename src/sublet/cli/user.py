@@ -247,7 +247,7 @@ def suspend(
 
 
 def _list_organizations_with_names(tx: Tx, user_id: int) -> list[dict[str, Any]]:
-    """Return the organizations of a user that hold live names and aren't suspended, as --json prints them."""
+    """Return a user's organizations that hold names and aren't suspended, as --json prints them."""
     from sublet.registry.erasure_store import count_held  # noqa: PLC0415
 
     found = []

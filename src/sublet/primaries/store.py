@@ -76,10 +76,10 @@ def list_waiting(
     among: Collection[int] | None = None,
     besides: Collection[int] = (),
 ) -> list[Subdomain]:
-    """Return names of a platform domain that are due for publication: if there are more than `limit`, those
-    with the oldest and those with the newest changes by turns.
+    """Return at most `limit` names of a platform domain that are due for publication.
 
-    Otherwise a new change would wait for minutes behind the names of a whole zone that is published again.
+    If more are due, half of the result has the oldest changes, and half the newest. So a new change doesn't
+    wait while all names of a large zone are published again.
 
     `among` limits the result to these ids. `besides` excludes ids, and is ignored with `among`.
     """
