@@ -101,9 +101,9 @@ def _begin_request(service: RunningService, who: Registrant, body: bytes) -> soc
 def _refuses_connections(service: RunningService) -> bool:
     """True if nothing new is taken in."""
     try:
-        http_clients.get(service.base_url, timeout=2)
-    except httpx.TransportError:
-        return True
+        http_clients.get(service.base_url)
+    except httpx.TransportError as broken:
+        return isinstance(broken, httpx.ConnectError)
     return False
 
 
