@@ -193,10 +193,16 @@ def test_a_user_deletes_its_account(
     shop: RunningService, ada: Registrant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sublet.registry.delete_user.NAMES_AT_ONCE", 1)
+    monkeypatch.setattr("sublet.operations.idempotency.PARTS_SECONDS_MAX", -1)
     shop.register(ada, unused_name())
     fqdn = shop.register(ada, unused_name())["subdomain"]["fqdn"]
     other = shop.issue_token(ada.email)
-    answer = shop.call(ada, "DELETE", "/me", {"confirm": ada.email.upper()}, idempotency_key="k")
+    confirmed = (ada, "DELETE", "/me", {"confirm": ada.email.upper()})
+    begun = shop.call(*confirmed, idempotency_key="k")
+    assert (begun.status_code, begun.headers["retry-after"]) == (503, "1")
+    assert "It has begun" in begun.json()["message"]
+    assert shop.call(ada, "DELETE", "/me").json()["details"]["names"] == 1
+    answer = shop.call(*confirmed, idempotency_key="k")
     assert (answer.status_code, answer.json()) == (200, {"ok": True, "deleted": {"id": ada.id}})
     for token in (ada.token, other):
         assert shop.call(token, "GET", "/me").json()["error"] == "token_revoked"

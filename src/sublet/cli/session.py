@@ -62,7 +62,11 @@ class Session(Struct, frozen=True):
         self, verb: Callable[Concatenate[Tx, Actor, P], PartT], /, *args: P.args, **kwargs: P.kwargs
     ) -> list[PartT]:
         """Run a verb as the operator with `sublet.db.write_parts`. Raises the same errors as `write`."""
-        return self.use(lambda database: write_parts(database, verb, self.actor, *args, **kwargs))
+
+        async def write_all(database: Database) -> list[PartT]:
+            return [part async for part in write_parts(database, verb, self.actor, *args, **kwargs)]
+
+        return self.use(write_all)
 
     def use(self, fn: Callable[[Database], Awaitable[R]]) -> R:
         """Run a function that opens its transactions itself and uses the network between them, and return its

@@ -4,7 +4,7 @@ stores run, and what both databases share.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -220,19 +220,18 @@ def driver_message(error: BaseException) -> str:
 
 async def write_parts(
     database: Database, verb: Callable[Concatenate[Tx, P], PartT], /, *args: P.args, **kwargs: P.kwargs
-) -> list[PartT]:
+) -> AsyncIterator[PartT]:
     """Run a verb until its result has no `more`, each time in a transaction of its own, so that other changes
-    don't wait for long. Return the results.
+    don't wait for long. Yield each result.
 
     If it is interrupted, the parts before are done. Repeating it does the others.
 
     Raises the same errors as `Database.write`.
     """
-    done = [await database.write(verb, *args, **kwargs)]
-    while done[-1].more:
+    while (part := await database.write(verb, *args, **kwargs)).more:
+        yield part
         await asyncio.sleep(PART_PAUSE_SECONDS)
-        done.append(await database.write(verb, *args, **kwargs))
-    return done
+    yield part
 
 
 class CommitWaiters:

@@ -7,6 +7,7 @@ in another process the second request waits, and then gets the outcome of the fi
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Concatenate, ParamSpec
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from sublet.credits.model import Outcome
 from sublet.db import PartT, Tx, write_parts
-from sublet.errors import IdempotencyKeyReused
+from sublet.errors import IdempotencyKeyReused, Unavailable
 from sublet.operations.call import Answer, Call, StructT
 from sublet.operations.idempotency_store import (
     KeyTaken,
@@ -29,6 +30,10 @@ from sublet.restrictions import UNRESTRICTED, Restrictions
 P = ParamSpec("P")
 CLAIM_ATTEMPTS_MAX = 3
 """If another process commits the key during an attempt, the next attempt finds its outcome."""
+PARTS_SECONDS_MAX = 15
+"""How long the parts of a change may take in one request. Half of the limit (`sublet.http.calls`) is left for
+the last part and for `write_once`.
+"""
 REPLAYED = {"idempotent-replayed": "true"}
 
 
@@ -133,9 +138,20 @@ async def write_parts_before(
 
     If the key was used, run none, because `write_once` then runs no verb.
 
-    Raises the refusals of the verb.
+    Raises:
+        Unavailable: the parts take too long for one request. Those so far are done.
+        Refusal: a refusal of the verb.
     """
     database, key = call.context.db, call.idempotency_key
     if key is not None and await database.read(find_outcome, call.registrant.user.id, key) is not None:
         return []
-    return await write_parts(database, verb, *args, **kwargs)
+    done, stop_at = [], time.monotonic() + PARTS_SECONDS_MAX
+    async for part in write_parts(database, verb, *args, **kwargs):
+        done.append(part)
+        if part.more and time.monotonic() > stop_at:
+            raise Unavailable(
+                "This takes longer than one request may. It has begun, but isn't finished. Repeat the "
+                "request to go on.",
+                retry_after_seconds=1,
+            )
+    return done
