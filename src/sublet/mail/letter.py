@@ -133,7 +133,7 @@ EXAMPLE_VALUES: dict[str, Any] = {
 @cache
 def _environment() -> Environment:
     environment = Environment(  # noqa: S701 - plain text needs no escaping
-        loader=PackageLoader("sublet.mail"), undefined=StrictUndefined
+        loader=PackageLoader("sublet.mail"), undefined=StrictUndefined, auto_reload=False
     )
     environment.filters |= {
         "quoted": quoted,
