@@ -552,6 +552,8 @@ def test_output_is_for_people_or_for_programs(run: Run) -> None:
         )
     told = "Error: The command is done, but its output can't be written: No space left on device.\n"
     assert (done.returncode, done.stderr[: len(told)]) == (2, told)
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *PROGRAM, "names", "list"]
+    assert subprocess.run(closed, check=False).returncode == 0
     missing = run("account", "export", "no/such/file", exit_code=2).stderr
     assert missing.startswith("Error: no/such/file: No such file or directory. Check the path")
 
@@ -591,6 +593,24 @@ def test_an_interrupted_command_has_an_exit_code(run: Run) -> None:
     assert watch.stdout.readline()
     watch.send_signal(signal.SIGINT)
     assert (watch.communicate(timeout=180)[1], watch.returncode) == (b"Interrupted.\n", 130)
+
+
+def test_watch_goes_on_until_no_name_is_left(run: Run) -> None:
+    names = ("one.example.test", "two.example.test")
+    for each in names:
+        run("register", each)
+    run("watch", names[0], "none.example.test", exit_code=1)
+    words = [*PROGRAM, "watch", *names, "--interval", "1"]
+    watch = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = iter(watch.stdout or ())
+    assert [next(lines).split()[0] for _ in names] == [*names]
+    for each in names:
+        run("trash", each, "--yes")
+        assert f"{each}  gone\n" in lines
+    assert (watch.communicate(timeout=180)[1].partition("\n")[0], watch.returncode) == (
+        "Error: No name is left to watch.",
+        1,
+    )
 
 
 def test_an_interrupted_command_tells_what_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """The console script `subletctl`. It imports only the module of the command that is called."""
 
+import os
 import sys
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 import click
@@ -90,6 +92,10 @@ def root() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line, and exit."""
+    # Python has None for a stream that the caller has closed, such as with `>&-`.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole run
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")  # a change is no failure if its answer can't be shown

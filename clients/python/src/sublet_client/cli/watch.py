@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from sublet_client import Client
+from sublet_client import Client, SubdomainNotFound
 from sublet_client._waiting import UNSETTLED
 from sublet_client.cli.advice import REFUSED
-from sublet_client.cli.session import SECONDS_MAX, Ctl, Seconds, Stop, command
+from sublet_client.cli.session import SECONDS_MAX, Ctl, Seconds, Stop, command, stop_of
 from sublet_client.models import Subdomain
 
 
@@ -29,7 +29,7 @@ def watch(ctl: Ctl, names: tuple[str, ...], interval: float, settled: bool) -> N
     seen: dict[str, str] = {}
     with ctl.client() as client:
         while True:
-            found = list(_find(client, names))
+            found = list(_find(client, names, may_be_gone=bool(seen)))
             for each in found:
                 line = f"{each.fqdn}  {each.status}  {', '.join(each.nameservers) or '-'}"
                 if seen.get(each.fqdn) != line:
@@ -38,16 +38,23 @@ def watch(ctl: Ctl, names: tuple[str, ...], interval: float, settled: bool) -> N
             for gone in seen.keys() - {each.fqdn for each in found}:
                 click.echo(f"{gone}  gone")
                 del seen[gone]
+            if names and not found:
+                raise Stop("No name is left to watch.", "subletctl names list", REFUSED)
             if settled and not any(each.status in UNSETTLED for each in found):
                 _refuse_failed(found)
                 return
             time.sleep(interval)
 
 
-def _find(client: Client, names: Sequence[str]) -> Iterator[Subdomain]:
-    if names:
-        return (client.subdomains.get(each) for each in names)
-    return client.subdomains.list()
+def _find(client: Client, names: Sequence[str], *, may_be_gone: bool) -> Iterator[Subdomain]:
+    if not names:
+        yield from client.subdomains.list()
+    for each in names:
+        try:
+            yield client.subdomains.get(each)
+        except SubdomainNotFound as error:
+            if not may_be_gone:
+                raise stop_of(error, each) from error
 
 
 def _refuse_failed(found: Sequence[Subdomain]) -> None:
