@@ -16,6 +16,7 @@ from email.utils import getaddresses
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 
 class SettingsError(Exception):
@@ -478,11 +479,13 @@ def abuse_contact(settings: Settings) -> str:
 
 
 def contact_url(contact: str) -> str:
-    """Return a contact as a URL: `mailto:` with a mail address.
+    """Return a contact, a mail address or the URL of a page, as a URL in ASCII.
 
-    A page's URL and an empty text are returned unchanged.
+    Other characters are percent-encoded (RFC 3987, section 3.1; RFC 6068, section 2).
     """
-    return f"mailto:{contact}" if "@" in contact and "://" not in contact else contact
+    if "@" in contact and "://" not in contact:
+        return f"mailto:{quote(contact, safe='@+')}"
+    return quote(contact, safe="%:/?#[]@!$&'()*+,;=")
 
 
 def _check_smtp_host(text: str) -> None:

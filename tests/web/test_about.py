@@ -100,13 +100,20 @@ def test_security_txt_of_a_service(world: RdapWorld) -> None:
         ),
         ({"site_contact": "http://example.net/contact"}, []),
         (
+            {
+                "abuse_contact": "a+b%c@münchen.example",
+                "site_imprint_url": "https://münchen.example/%20?a=ü#b",
+            },
+            ["mailto:a+b%25c@m%C3%BCnchen.example", "https://m%C3%BCnchen.example/%20?a=%C3%BC#b"],
+        ),
+        (
             {"abuse_contact": "https://example.net/", "site_imprint_url": "https://example.net/"},
             ["https://example.net/"],
         ),
     ],
 )
 def test_security_txt(settings: dict[str, str], contacts: list[str]) -> None:
-    """RFC 9116, section 2.5.4: pages are https. Without a contact there is no file."""
+    """RFC 9116, section 2.5: contacts are URIs, pages are https. Without a contact there is no file."""
     now = datetime.fromisoformat("2026-11-27T12:00:00Z")
     chosen = Settings(**settings)  # type: ignore[arg-type] # all of them are texts
     text = security_txt(chosen, "https://names.example.net", now)

@@ -207,7 +207,7 @@ def security_txt(settings: Settings, public_url: str, now: datetime) -> str:
 
     Addresses of pages must be https (section 2.5.4), so others are left out.
     """
-    contacts = dict.fromkeys((contact_url(abuse_contact(settings)), settings.site_imprint_url))
+    contacts = dict.fromkeys(map(contact_url, (abuse_contact(settings), settings.site_imprint_url)))
     usable = [each for each in contacts if each.startswith(("mailto:", "https://"))]
     if not usable:
         return ""
