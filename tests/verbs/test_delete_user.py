@@ -31,6 +31,7 @@ from sublet.mail.store import ERASED_WITH_USER, erase_old, list_mails
 from sublet.operations.idempotency_store import claim_key, store_outcome
 from sublet.organizations.invitations import invite_member
 from sublet.organizations.organization import create_organization
+from sublet.platform_domains.platform_domain import grant_platform_domain
 from sublet.registry import declared_texts
 from sublet.registry.delete_user import DeletedUser, delete_user, trash_some_names
 from sublet.registry.erasure_store import count_remaining, find_mentions
@@ -259,6 +260,15 @@ def test_a_former_own_organization_that_is_named_after_the_address_is_erased(reg
     registry.write(edit_user, OPERATOR, "ben@example.org", UserEdit(organization="Acme"))
     done = registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
     assert registry.read(find_mentions, done.identities) == {}
+
+
+def test_no_user_joins_a_deleted_organization(registry: Registry) -> None:
+    own = str(registry.organizations["ben"])
+    registry.write(delete_user, OPERATOR, "ben@example.org", confirmed=True)
+    for identifier in (own, f"deleted organization {own}", f"deleted-{own}"):
+        registry.refused(NotFound, add_user, OPERATOR, "new@example.org", "New", identifier)
+        registry.refused(NotFound, edit_user, OPERATOR, "ann@example.org", UserEdit(organization=identifier))
+    registry.refused(NotFound, grant_platform_domain, OPERATOR, "example.test", own)
 
 
 def test_the_owners_get_the_answer_to_a_deleted_members_question(registry: Registry) -> None:

@@ -50,10 +50,15 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
 
 
 def refuse_deleted_organization(tx: Tx, organization: Organization) -> None:
-    """Raise `NotFound` if an organization with an account is deleted."""
-    account = membership_store.find_account(tx, organization.id)
-    if account is not None and account.deleted_at is not None:
+    """Raise `NotFound` if an organization is deleted: by its owner, or with its last member."""
+    is_erased = organization.slug == erased_slug(organization.id)
+    if is_erased and not membership_store.count_members(tx, organization.id):
         raise NotFound(f"The organization {organization.id} is deleted. See `sublet organization list`.")
+
+
+def erased_slug(organization_id: int) -> str:
+    """Return the slug that an organization gets when its name is erased."""
+    return f"deleted-{organization_id}"
 
 
 def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
@@ -61,10 +66,15 @@ def find_or_add_organization(tx: Tx, actor: Actor, name: str) -> Organization:
 
     Raises:
         Conflict: several organizations match.
+        NotFound: the organization is deleted.
         ValidationFailed: no organization matches, and the text is not a valid name.
     """
     found = _candidates(tx, name)
-    return _only(found, name) if found else add_organization(tx, actor, name)
+    if not found:
+        return add_organization(tx, actor, name)
+    organization = _only(found, name)
+    refuse_deleted_organization(tx, organization)
+    return organization
 
 
 def add_organization(

@@ -39,7 +39,9 @@ def add_user(
     Raises, in this order:
         ValidationFailed: all invalid fields: email, name, free_quota.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations, or an organization with an account.
+        Conflict: `organization` matches several organizations.
+        NotFound: the organization is deleted.
+        Conflict: the organization has an account.
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     email, errors = check_email(email)
@@ -91,7 +93,9 @@ def edit_user(tx: Tx, actor: Actor, identifier: str, edit: UserEdit) -> Member:
         Conflict: the user is the account of an organization, whose address, name and organization can't be
             changed.
         Conflict: another user has this address.
-        Conflict: `organization` matches several organizations, or an organization with an account.
+        Conflict: `organization` matches several organizations.
+        NotFound: the organization is deleted.
+        Conflict: the organization has an account.
         ValidationFailed: `organization` matches no organization, and is not a valid name for a new one.
     """
     user = lock_user(tx, identifier)

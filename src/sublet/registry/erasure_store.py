@@ -28,6 +28,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from sublet import audit_members
 from sublet.accounts.fields import normalise_email
+from sublet.accounts.organizations import erased_slug
 from sublet.accounts.store import organizations, tokens, users
 from sublet.audit import audit_events, erasures
 from sublet.credits.store import ledger_entries
@@ -264,7 +265,7 @@ def erase_organization(tx: Tx, organization_id: int, *, has_members: bool) -> No
 
     Without members, also mark the account as deleted, so that it gets no mail, and revoke the invitations.
     """
-    values = {"name": f"deleted organization {organization_id}", "slug": f"deleted-{organization_id}"}
+    values = {"name": f"deleted organization {organization_id}", "slug": erased_slug(organization_id)}
     tx.connection.execute(update(organizations).where(organizations.c.id == organization_id).values(**values))
     account = update(users).where(users.c.is_organization & (users.c.organization_id == organization_id))
     gone = {} if has_members else {"reminders": False, "deleted_at": tx.now}
