@@ -12,7 +12,7 @@ from sublet.child_zones.model import Decision, Keep, Proof, Refuse, Replace, Rul
 from sublet.dns.types import Delegation, DsRecord
 from sublet.health.model import Observation, Reply, Server, Target
 from sublet.structs import replace
-from support.child_keys import CHILD, HOUR, ChildKey, cds, dnskeys, sign
+from support.child_keys import CHILD, HOUR, ChildKey, cdnskeys, cds, dnskeys, sign
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 OLD, NEW = ChildKey.new(), ChildKey.new()
@@ -87,6 +87,21 @@ def test_a_silent_nameserver_changes_nothing(rdtype: str) -> None:
     else:
         silent.extra[TARGET.fqdn, rdtype] = SILENT
     assert code(decided(server(1, NEW), silent)) == "servers_silent"
+
+
+@pytest.mark.parametrize("rdtype", TYPES)
+def test_a_set_with_too_many_records_is_refused(rdtype: str) -> None:
+    """Also if all nameservers have it, and the other sets are small."""
+    keys = [ChildKey.new() for _ in range(33)]
+    many = {"CDS": cds(keys), "CDNSKEY": cdnskeys(keys), "DNSKEY": dnskeys(keys)}[rdtype]
+    both = server(1, NEW), server(2, NEW)
+    for each in both:
+        message = each.extra[TARGET.fqdn, rdtype].message
+        assert message is not None
+        message.answer = [many]
+    decision = decided(*both)
+    assert isinstance(decision, Refuse)
+    assert (decision.code, decision.message[:12]) == ("unsupported", "More than 32")
 
 
 def test_nameservers_that_were_not_asked_change_nothing() -> None:

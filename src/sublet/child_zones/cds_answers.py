@@ -30,9 +30,7 @@ from sublet.structs import replace
 TYPES = ("CDS", "CDNSKEY", "DNSKEY")
 """The record types that each server is asked for, over TCP, in addition to the SOA record."""
 RECORDS_MAX = 32
-"""The maximum number of records in a set. A server with a larger set counts as one
-without a usable answer.
-"""
+"""The maximum number of records in a set, because each is compared and checked."""
 
 
 def decide_for_all_servers(
@@ -68,6 +66,13 @@ def _decide(
     rules: Rules,
     now: datetime,
 ) -> Decision:
+    large = [each.address for each in servers if _is_too_large(name_of(target.fqdn), each)]
+    if large:
+        return Refuse(
+            "unsupported",
+            f"More than {RECORDS_MAX} CDS, CDNSKEY or DNSKEY records are at {', '.join(large)}. Remove those "
+            "that aren't in use.",
+        )
     if not any(each is not None and each.has_signal for each in read):
         return Keep()
     silent = silent_servers(target, seen, servers, read)
@@ -118,8 +123,8 @@ def requests_ds(target: Target, seen: Observation) -> bool:
 
 
 def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
-    """Return the key records that a server publishes; None if its answer to one of the
-    questions is unusable.
+    """Return the key records that a server publishes; None if its answer to one of the questions is unusable,
+    or has more than `RECORDS_MAX` records.
     """
     replies = {
         "SOA": server.soa_tcp,
@@ -143,6 +148,17 @@ def published_by(name: dns.name.Name, server: Server) -> PublishedKeys | None:
         )
         found = replace(found, **{rdtype.lower(): rrset}, signatures=(*found.signatures, *signatures))
     return found
+
+
+def _is_too_large(name: dns.name.Name, server: Server) -> bool:
+    """True if a server publishes CDS or CDNSKEY records, and a set of its records has more than
+    `RECORDS_MAX`.
+    """
+    replies = {rdtype: server.extra.get((text_of(name), rdtype)) for rdtype in TYPES}
+    cds, cdnskey, dnskey = (
+        find_rrset(usable_message(each), name, rdtype) or () for rdtype, each in replies.items()
+    )
+    return bool(cds or cdnskey) and max(map(len, (cds, cdnskey, dnskey))) > RECORDS_MAX
 
 
 def usable_message(reply: Reply | None) -> dns.message.Message | None:
