@@ -274,6 +274,14 @@ def test_a_name_and_its_records_from_apply_to_destroy(
     left = service.call(who, "GET", path).json()["records"]
     assert [each["name"] for each in left] == ["e"], "what it has not created stays"
 
+    own = terraform.environment["SUBLET_TOKEN"]
+    words = ("token", "issue", who.email, "--name", "part", "--only-name", "x.example.test")
+    terraform.environment["SUBLET_TOKEN"] = service.operator(*words)["token"]
+    terraform.write("")
+    refused = terraform.refused("apply")
+    for each in ("blog.example.test", "site.example.test"):  # hidden from this token, but not gone
+        assert f"This token may not be used for {each}" in refused
+    terraform.environment["SUBLET_TOKEN"] = own
     terraform.apply("-destroy")
     assert service.delegation("blog.example.test") == set()
     trashed = service.list_all(who, "/subdomains?status=trashed", "subdomains")

@@ -45,6 +45,7 @@ class AutomaticDsResource(SubletResource):
         try:
             return current | _state(self.client.subdomains.get_automatic_ds(current["fqdn"]))
         except SubdomainNotFound:
+            self.refuse_hidden(current["fqdn"])
             return None
 
     def change(self, ctx: UpdateContext, current: State, planned: State) -> State:  # noqa: ARG002 - the interface's
@@ -56,7 +57,7 @@ class AutomaticDsResource(SubletResource):
         try:
             self.client.subdomains.set_automatic_ds(current["fqdn"], **DEFAULT)
         except SubdomainNotFound:
-            return
+            self.refuse_hidden(current["fqdn"])
 
     def identify(self, text: str) -> State:
         """Return the name."""

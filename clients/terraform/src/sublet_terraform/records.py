@@ -141,6 +141,7 @@ class RecordsResource(SubletResource):
             fqdn, owner, kind = self._place(current)
             found = self.client.records.get(fqdn, name=owner, type=kind).records
         except SubdomainNotFound:
+            self.refuse_hidden(current["fqdn"])
             return None
         place = {"fqdn": fqdn, "name": owner, "type": kind}
         return current | place | _state(found, owner, kind) if found else None
@@ -157,7 +158,7 @@ class RecordsResource(SubletResource):
         try:
             self.client.records.remove(*self._place(current))
         except SubdomainNotFound:
-            return
+            self.refuse_hidden(current["fqdn"])
 
     def identify(self, text: str) -> State:
         """Return the name, the owner and the type of `NAME/OWNER/TYPE`."""

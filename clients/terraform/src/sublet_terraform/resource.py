@@ -16,7 +16,7 @@ from tf.schema import Attribute, Schema
 from tf.types import TfType, Unknown
 from tf.utils import Diagnostics
 
-from sublet_client import Client
+from sublet_client import ApiError, Client, TokenRestricted
 from sublet_terraform.registrations import Registrations
 from sublet_terraform.reporting import Reporting
 from sublet_terraform.values import Spelled, report_faults, without_refinements
@@ -162,6 +162,15 @@ class SubletResource(Resource):
                 ctx.diagnostics.add_error(f"There is no sublet_{self.name} {id}. Check it, and the token.")
             return found
         return None
+
+    def refuse_hidden(self, fqdn: str) -> None:
+        """Raise `TokenRestricted` if the token isn't for a name that was not found, so that it isn't gone."""
+        try:
+            self.client.subdomains.availability(fqdn)
+        except TokenRestricted:
+            raise
+        except ApiError:
+            return
 
     def plan_new(self, ctx: PlanContext, planned: State) -> State:  # noqa: ARG002 - for those that override it
         """Return the plan of a new object."""

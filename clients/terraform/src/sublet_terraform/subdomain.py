@@ -227,6 +227,7 @@ class SubdomainResource(SubletResource):
         try:
             found = self.client.subdomains.get(current["fqdn"])
         except SubdomainNotFound:
+            self.refuse_hidden(current["fqdn"])
             return None
         self.registrations.held.add(found.fqdn)
         return {
@@ -248,7 +249,7 @@ class SubdomainResource(SubletResource):
         try:
             self.client.subdomains.delete(current["fqdn"])
         except SubdomainNotFound:
-            return
+            self.refuse_hidden(current["fqdn"])
 
     def identify(self, text: str) -> State:
         """Return the name in any spelling, or the id; `find` replaces it."""
