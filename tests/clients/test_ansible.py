@@ -208,3 +208,7 @@ def test_drift_is_repaired_and_absent_names_are_restored(
     assert service.delegation("blog.example.test") == NS
     wrong = ansible.play(PLAY + NAME.replace("NS1.provider.example.", "'-'"))
     assert "starts or ends with a hyphen" in wrong.results[-1]["msg"]
+    # Two tokens have the name `test`, and the newer one, which is listed first, is the module's own.
+    ansible.environment["SUBLET_TOKEN"] = service.issue_token(who.email)
+    assert ansible.play(PLAY + "    - sublet.registry.token: {name: test, state: absent}").changes == [True]
+    assert service.call(who, "GET", "/me").json()["error"] == "token_revoked"

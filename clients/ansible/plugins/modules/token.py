@@ -100,9 +100,10 @@ def act(module, client):
 
 
 def revoke(module, client, found):
-    """Revoke tokens."""
+    """Revoke tokens, the module's own at last, because it revokes the others."""
     if not module.check_mode:
-        for each in found:
+        own = client.account.me().token
+        for each in sorted(found, key=lambda each: own is not None and each.id == own.id):
             client.tokens.revoke(each.id)
     before = {"tokens": [each.id for each in found]}
     return {"changed": bool(found), "diff": {"before": before, "after": {"tokens": []}}}
