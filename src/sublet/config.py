@@ -310,6 +310,10 @@ class Settings:
         _check_addresses("health_allowed_networks", networks, ip_network, "a network such as 10.0.0.0/8")
         for name in ("dns_addresses", "trusted_proxies", "health_root_hints"):
             _check_addresses(name, getattr(self, name))
+        if "%" in self.dns_addresses:
+            raise SettingsError(
+                "dns_addresses: A zone id such as %eth0 is only valid on one machine. Give public addresses."
+            )
         _check_modes("new_user_withheld_modes", self.new_user_withheld_modes)
         for each in fields(self):
             value = getattr(self, each.name)

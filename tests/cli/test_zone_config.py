@@ -104,6 +104,7 @@ def test_written_files_are_not_overwritten(database: str, tmp_path: Path) -> Non
         (("--listen", "ns1.zone.example"), "is not an IP address"),
         (("--listen", "::"), "Other hosts can't reach"),
         (("--listen", "192.0.2.53:0"), "Other hosts can't reach"),
+        (("--listen", "fe80::53%eth0"), "Other hosts can't reach"),
         (("--listen", "192.0.2.53:70000"), "is not an IP address"),
         ((*LISTEN, "--secondary", "198.51.100.53"), "is not HOST=ADDRESS"),
         ((*LISTEN, "--secondary", "ns_2.zone.example=198.51.100.53"), "letters, digits and hyphens"),

@@ -241,6 +241,7 @@ def test_a_removed_setting_is_a_warning_for_any_value(name: str, tmp_path: Path)
         ("WORKER_STATUS_LISTEN", "9053"),
         ("DNS_STATUS_LISTEN", "9053"),
         ("DNS_ADDRESSES", "192.0.2.53, ns1.example.test"),
+        ("DNS_ADDRESSES", "fe80::53%eth0"),
         ("TRUSTED_PROXIES", "10.0.0.0/8"),
         ("NAMESERVER_PRESETS", "ns1.provider.example"),
         ("NAMESERVER_PRESETS", ": ns1.provider.example"),

@@ -60,7 +60,7 @@ def parse_server_address(field: str, text: str) -> tuple[str, int]:
 
     Raises:
         ValidationFailed: the text has another form, or other hosts can't reach the address (port 0,
-            `0.0.0.0`, `::`).
+            `0.0.0.0`, `::`, a zone id such as `%eth0`).
     """
     host, port = text, 53
     try:
@@ -75,7 +75,7 @@ def parse_server_address(field: str, text: str) -> tuple[str, int]:
                 "192.0.2.53 or [2001:db8::53]:53."
             )
             raise invalid_option(field, sentence) from None
-    if port == 0 or ip_address(host).is_unspecified:
+    if port == 0 or "%" in host or ip_address(host).is_unspecified:
         raise invalid_option(
             field, f"Other hosts can't reach `{shown(text)}`. Give the server's own address."
         )
