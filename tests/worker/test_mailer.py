@@ -3,9 +3,10 @@
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -359,21 +360,46 @@ def test_a_server_that_scans_a_mail_for_long_gets_it_once(
 def test_a_server_without_a_greeting_times_out_and_gets_one_connection_at_a_time(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smtp, "CONNECTING_MAX_SECONDS", 0.2)
+    monkeypatch.setattr(smtp, "CONNECTING_MAX_SECONDS", 1.0)
     put(registry, "a", "b")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         mailer = mailer_to(registry, port)
         for _ in range(2):
             send(registry, mailer)
-        listening.settimeout(60)
-        first, _ = listening.accept()
-        listening.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listening.accept()
-        first.close()
+            listening.settimeout(60)
+            with listening.accept()[0] as connection:
+                assert connection.recv(1) == b""
+            listening.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                listening.accept()
     told = f"The mail server 127.0.0.1:{port} can't be used: connecting took too long."
     assert {each.error for each in mails(registry).values()} == {told}
+
+
+def test_a_greeting_without_an_end_keeps_no_connection(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smtp, "CONNECTING_MAX_SECONDS", 1.0)
+    put(registry, "a")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def greet() -> None:
+            with listening.accept()[0] as connection, suppress(OSError):
+                while True:
+                    connection.sendall(b"220-welcome\r\n")
+                    time.sleep(0.05)
+
+        greeting = threading.Thread(target=greet, daemon=True)
+        greeting.start()
+        mailer = mailer_to(registry, listening.getsockname()[1])
+
+        def is_closed() -> bool:
+            registry.advance(minutes=1)  # a busy machine may connect only after the first try
+            send(registry, mailer)
+            return not greeting.is_alive()
+
+        wait_until(is_closed)
 
 
 def test_the_timeouts_of_a_mail_are_shorter_than_its_claim() -> None:

@@ -10,9 +10,10 @@ import contextlib
 import smtplib
 import socket
 import ssl
+from collections.abc import Callable
 from email.policy import SMTP, SMTPUTF8
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec import Struct
@@ -152,6 +153,7 @@ class SmtpTransport:
         self._server = server
         self._client: smtplib.SMTP | None = None
         self._connecting: asyncio.Task[smtplib.SMTP] | None = None
+        self._opening: smtplib.SMTP | None = None
         self._sending = False
 
     async def send(self, mail: Mail) -> None:
@@ -179,11 +181,13 @@ class SmtpTransport:
         log.info("mail_sent", mail_id=mail.id, reference=mail.reference, attempts=mail.attempts)
 
     async def _open_client(self) -> smtplib.SMTP:
-        # A host may have many addresses, each with a timeout. A thread can't be stopped, so the next attempt
-        # waits for this one.
-        if self._connecting is None:
-            self._connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server))
+        # A host may have many addresses, each with a timeout. The thread can't be stopped before the server
+        # has accepted the connection, so the next attempt waits for this one.
         connecting = self._connecting
+        if connecting is None or (connecting.done() and connecting.exception() is not None):
+            self._opening = None
+            connecting = asyncio.create_task(asyncio.to_thread(_connect, self._server, self._remember))
+            self._connecting = connecting
         try:
             async with asyncio.timeout(CONNECTING_MAX_SECONDS):
                 return await asyncio.shield(connecting)
@@ -194,11 +198,19 @@ class SmtpTransport:
             if connecting.done():
                 self._connecting = None
 
+    def _remember(self, client: smtplib.SMTP) -> None:
+        self._opening = client
+
     async def close(self) -> None:
         """Quit the session.
 
-        While a mail is being sent, or if cancelled, close the connection without QUIT.
+        While connecting, while a mail is being sent, or if cancelled, close the connection without QUIT.
         """
+        if self._connecting is not None and self._opening is not None and self._opening.sock is not None:
+            # A server that sends a little now and then keeps the thread for as long as it likes.
+            _shut_down(self._opening)
+            await asyncio.gather(self._connecting, return_exceptions=True)
+            self._connecting = None
         client, self._client = self._client, None
         if client is None:
             return
@@ -220,14 +232,34 @@ def _password(server: SmtpServer) -> Secret:
     return Secret(Path(server.password_file).read_text(encoding="utf-8").strip("\r\n"))
 
 
-def _connect(server: SmtpServer) -> smtplib.SMTP:
+class _Client(smtplib.SMTP):
+    """A client that calls `on_connect` with itself before it connects, as its constructor does."""
+
+    def __init__(self, *address: Any, on_connect: Callable[[smtplib.SMTP], None], **options: Any) -> None:
+        self._on_connect = on_connect
+        super().__init__(*address, **options)
+
+    def connect(
+        self, host: str = "localhost", port: int = 0, source_address: Any = None
+    ) -> tuple[int, bytes]:
+        """Connect, and return the code and the text of the greeting."""
+        self._on_connect(self)
+        return super().connect(host, port, source_address)
+
+
+class _TlsClient(_Client, smtplib.SMTP_SSL):
+    """A client with TLS from the first byte."""
+
+
+def _connect(server: SmtpServer, on_connect: Callable[[smtplib.SMTP], None]) -> smtplib.SMTP:
     client: smtplib.SMTP | None = None
     try:
         context = ssl.create_default_context()
+        address = server.host, server.port
         if server.security == "tls":
-            client = smtplib.SMTP_SSL(server.host, server.port, timeout=TIMEOUT_SECONDS, context=context)
+            client = _TlsClient(*address, on_connect=on_connect, timeout=TIMEOUT_SECONDS, context=context)
         else:
-            client = smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_SECONDS)
+            client = _Client(*address, on_connect=on_connect, timeout=TIMEOUT_SECONDS)
         client.ehlo_or_helo_if_needed()
         if server.security == "starttls":
             client.starttls(context=context)
