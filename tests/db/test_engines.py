@@ -79,6 +79,15 @@ def test_a_role_without_privileges_is_a_refusal_with_the_cause(postgresql_server
     )
 
 
+def test_an_upgrade_of_a_read_only_server_says_what_to_do(postgresql_server: str) -> None:
+    with fresh_database(postgresql_server) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            name = url.rpartition("/")[2]
+            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        with pytest.raises(Unavailable, match="connect to the server that is"):
+            upgrade(url)
+
+
 @pytest.mark.sqlite_only
 def test_a_full_disk_is_a_refusal_that_says_what_to_do(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/full.db"

@@ -6,7 +6,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sublet.db.marks import ConnectionLost
-from sublet.db.model import INSUFFICIENT_PRIVILEGE, Outdated
+from sublet.db.model import INSUFFICIENT_PRIVILEGE, READ_ONLY, Outdated
 
 
 class ErrorKind(Enum):
@@ -31,8 +31,6 @@ class ErrorKind(Enum):
 DISK_FULL = "53100"
 UNIQUE_VIOLATION = "23505"
 _CONTENTION = ("40001", "40P01", UNIQUE_VIOLATION)  # serialization_failure, deadlock_detected
-READ_ONLY = "25006"
-"""read_only_sql_transaction: the server is a standby now."""
 LOST_STATES = (
     "57P01",  # admin_shutdown
     "57P02",  # crash_shutdown

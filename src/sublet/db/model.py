@@ -29,6 +29,8 @@ PART_PAUSE_SECONDS = 0.2
 """The pause between parts of a change. A process that waits for SQLite's lock asks for it each 0.1 s."""
 INSUFFICIENT_PRIVILEGE = "42501"
 """The SQLSTATE of PostgreSQL if the role may not do something."""
+READ_ONLY = "25006"
+"""The SQLSTATE of PostgreSQL if the server is a standby, or the database may only be read."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -195,10 +197,15 @@ def unavailable_refusal(error: BaseException, *, is_unknown: bool = False) -> Ba
 
 
 def advice_about_cause(error: BaseException) -> str:
-    """Return what to do about an error for lack of rights or of space; for another error an empty text."""
+    """Return what to do about an error for lack of rights or of space, or of a database that may only be
+    read; for another error an empty text.
+    """
     cause = getattr(error, "orig", error)
-    if getattr(cause, "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+    state = getattr(cause, "sqlstate", None)
+    if state == INSUFFICIENT_PRIVILEGE:
         return "Give `database_url` a role that may do this: see docs/operating/privileges.md."
+    if state == READ_ONLY:
+        return IS_READ_ONLY
     code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return "Run the command as the user of the service, which owns the file and its folder."

@@ -31,7 +31,6 @@ from sublet.db.connect import (
 )
 from sublet.db.error_kinds import (
     DISK_FULL,
-    READ_ONLY,
     UNIQUE_VIOLATION,
     ErrorKind,
     classify_error,
@@ -41,6 +40,7 @@ from sublet.db.marks import CommittedBefore, ConnectionLost, Mark
 from sublet.db.model import (
     DISK_IS_FULL,
     IS_READ_ONLY,
+    READ_ONLY,
     Clock,
     CommitWaiters,
     Problem,
