@@ -16,7 +16,7 @@ from email.utils import getaddresses
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 
 class SettingsError(Exception):
@@ -460,7 +460,13 @@ def _check_site(settings: Settings) -> None:
 
 
 def _is_url(text: str) -> bool:
-    return re.fullmatch(r"https?://[^\s/]\S*", text) is not None and text.isprintable()
+    if re.fullmatch(r"https?://[^\s/]\S*", text) is None or not text.isprintable():
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as https://[ and https://names.example.net:99999
+        return False
 
 
 def _is_mail_address(text: str) -> bool:
