@@ -150,8 +150,8 @@ async def write_parts_before(
         done.append(part)
         if part.more and time.monotonic() > stop_at:
             raise Unavailable(
-                "This takes longer than one request may. It has begun, but isn't finished. Repeat the "
-                "request to go on.",
+                f"This takes longer than {PARTS_SECONDS_MAX} seconds. It has begun, but isn't finished. Do "
+                "the same again to go on.",
                 retry_after_seconds=1,
             )
     return done
