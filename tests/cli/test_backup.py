@@ -214,6 +214,7 @@ def test_restore_is_refused_while_a_process_has_the_registry_open(tmp_path: Path
     assert left_over(tmp_path) == []
 
 
+@pytest.mark.uncovered
 def test_a_restored_registry_has_the_path_owner_and_mode_of_the_old_one(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     file = tmp_path / "backup.db"
@@ -261,6 +262,7 @@ def test_a_broken_registry_is_replaced_and_kept_with_its_wal(tmp_path: Path) -> 
     assert not (tmp_path / "sublet.db-shm").exists()
 
 
+@pytest.mark.uncovered
 def test_a_backup_of_an_older_schema_is_restored_and_then_upgraded(tmp_path: Path) -> None:
     registry = small_registry(tmp_path)
     file, url = tmp_path / "backup.db", f"sqlite:///{tmp_path}/restored.db"

@@ -292,6 +292,7 @@ def _overwrite(tx: Tx) -> set[str]:
     return written
 
 
+@pytest.mark.uncovered
 def test_no_answer_has_personal_data(tmp_path: Path) -> None:
     with running_service(registry_address(tmp_path), **SETTINGS) as service:
         fill(service)
