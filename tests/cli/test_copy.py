@@ -215,7 +215,6 @@ def test_copy_refuses_wrong_sources_and_targets_and_changes_nothing(source: str,
 
 
 @pytest.mark.whole_on_postgresql
-@pytest.mark.uncovered
 def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_url: str) -> None:
     with closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection:
         connection.execute("UPDATE ledger_accounts SET balance = balance + 1 WHERE user_id = 1")
@@ -228,7 +227,6 @@ def test_force_copies_a_registry_that_breaks_an_invariant(source: str, database_
 
 
 @pytest.mark.slow
-@pytest.mark.uncovered
 def test_a_served_registry_is_not_copied(source: str, tmp_path: Path, postgresql_server: str) -> None:
     with fresh_database(postgresql_server) as url:
         with serve_process(source, tmp_path) as serving:

@@ -131,7 +131,6 @@ def columns_with(service: RunningService, text: str) -> set[str]:
     return service.read(ask)
 
 
-@pytest.mark.uncovered
 def test_no_text_of_a_user_stops_doctor_backup_or_restore(service: RunningService, tmp_path: Path) -> None:
     ada = service.add_user(ADA, free_quota="199")
     browser = signed_in(service, ADA)

@@ -36,7 +36,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         yield running
 
 
-@pytest.mark.uncovered
 def test_the_console_refuses_them_in_every_path(service: RunningService) -> None:
     browser = console(service, ADA)
     form_token = browser.get("/account").form("/account").fields["form_token"]
