@@ -20,7 +20,7 @@ BODY = {"fqdn": NAME, "registration_mode": "free", "nameservers": ["ns1.provider
 
 @pytest.fixture
 def outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
-    # The request waits for all of this time, in which a busy machine must take its change away.
+    # While the request waits, also a busy machine must have the time to take its change away.
     with service_with_outage(registry_address(tmp_path), monkeypatch, publish_wait_ms=10_000) as running:
         yield running
 

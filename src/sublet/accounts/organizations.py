@@ -52,10 +52,10 @@ def find_organization(tx: Tx, identifier: str) -> Organization:
 def refuse_deleted_organization(tx: Tx, organization: Organization) -> None:
     """Raise `NotFound` if an organization is deleted: by its owner, or with its last member.
 
-    It is read again, because the caller may have locked its account since.
+    Reads the organization again, because the caller may have waited for a lock after reading it.
     """
-    now = store.find_organization(tx, organization.id)
-    is_erased = now is not None and now.slug == erased_slug(now.id)
+    stored = store.find_organization(tx, organization.id)
+    is_erased = stored is not None and stored.slug == erased_slug(stored.id)
     if is_erased and not membership_store.count_members(tx, organization.id):
         raise NotFound(f"The organization {organization.id} is deleted. See `sublet organization list`.")
 

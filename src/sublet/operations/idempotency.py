@@ -31,8 +31,8 @@ P = ParamSpec("P")
 CLAIM_ATTEMPTS_MAX = 3
 """If another process commits the key during an attempt, the next attempt finds its outcome."""
 PARTS_SECONDS_MAX = 15
-"""How long the parts of a change may take in one request. Half of the limit (`sublet.http.calls`) is left for
-the last part and for `write_once`.
+"""The time after which a request begins no further part of a change. The other half of a request's limit
+(`sublet.http.calls`) is for the part that runs then, and for `write_once`.
 """
 REPLAYED = {"idempotent-replayed": "true"}
 

@@ -100,7 +100,7 @@ def act(module, client):
 
 
 def revoke(module, client, found):
-    """Revoke tokens, the module's own at last, because it revokes the others."""
+    """Revoke tokens. The one that the module uses is the last, because it revokes the others."""
     if not module.check_mode:
         own = client.account.me().token
         for each in sorted(found, key=lambda each: own is not None and each.id == own.id):

@@ -164,7 +164,7 @@ class SubletResource(Resource):
         return None
 
     def refuse_hidden(self, fqdn: str) -> None:
-        """Raise `TokenRestricted` if the token isn't for a name that was not found, so that it isn't gone."""
+        """Raise `TokenRestricted` if a name was not found only because the token isn't for it."""
         try:
             self.client.subdomains.availability(fqdn)
         except TokenRestricted:
